@@ -1,0 +1,123 @@
+"""What every test gets: one backend, fixed seeds, and the folder of real data.
+
+The suite runs once per backend, chosen as everywhere in Keras::
+
+    KERAS_BACKEND=tensorflow python -m pytest
+    KERAS_BACKEND=jax python -m pytest
+    KERAS_BACKEND=torch python -m pytest
+"""
+
+import importlib
+import os
+import pathlib
+
+import pytest
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+# No test may draw on a screen.
+os.environ.setdefault("MPLBACKEND", "Agg")
+
+BACKENDS = ("tensorflow", "jax", "torch")
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+TF_ONLY_FOLDER = ROOT / "tests" / "tf"
+SEED = 20140901
+
+BACKEND = pytest.StashKey[str]()
+SHARED = pytest.StashKey[pathlib.Path | None]()
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--shared",
+        metavar="FOLDER",
+        default=os.environ.get("KERAS_BAHDANAU_SHARED"),
+        help="folder with real corpora and golden values (default: the "
+        "environment variable KERAS_BAHDANAU_SHARED, else ../shared if it exists); "
+        "tests marked `shared` are deselected without one",
+    )
+
+
+def pytest_configure(config):
+    config.stash[BACKEND] = _checked_backend()
+    config.stash[SHARED] = _shared_folder(config.getoption("--shared"))
+
+
+def _checked_backend():
+    """The backend in use; a missing one fails the run instead of skipping it."""
+    wanted = os.environ.get("KERAS_BACKEND", "")
+    if wanted and wanted not in BACKENDS:
+        raise pytest.UsageError(
+            f"KERAS_BACKEND must be one of {', '.join(BACKENDS)}. Received: {wanted!r}."
+        )
+    try:
+        if wanted:
+            importlib.import_module(wanted)
+        import keras
+    except ImportError as error:
+        raise pytest.UsageError(
+            f"the backend {wanted or 'of Keras'} does not import: {error}. Install it, "
+            'for example with `pip install -c constraints.txt -e ".[all]"`.'
+        ) from error
+    backend = keras.backend.backend()
+    if backend not in BACKENDS or (wanted and backend != wanted):
+        raise pytest.UsageError(
+            f"Keras runs on {backend!r}, not on {wanted or BACKENDS}: set KERAS_BACKEND."
+        )
+    return backend
+
+
+def _shared_folder(given):
+    """The folder that was given (it must exist), or the one beside the checkout."""
+    if given:
+        folder = pathlib.Path(given).expanduser().resolve()
+        if not folder.is_dir():
+            raise pytest.UsageError(f"--shared: no such folder: {given}")
+        return folder
+    beside = ROOT.parent / "shared"
+    return beside if (beside / "golden").is_dir() else None
+
+
+def pytest_report_header(config):
+    backend = config.stash[BACKEND]
+    left_out = "" if backend == "tensorflow" else ", tests/tf left out"
+    return f"keras backend: {backend}{left_out}; shared: {config.stash[SHARED]}"
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Keeps other backends from so much as importing the TensorFlow-only tests."""
+    if config.stash[BACKEND] == "tensorflow":
+        return None
+    inside = collection_path.is_relative_to(TF_ONLY_FOLDER)
+    return True if inside else None
+
+
+def pytest_collection_modifyitems(config, items):
+    unwanted = set()
+    if config.stash[BACKEND] != "tensorflow":
+        unwanted.add("tf_only")
+    if config.stash[SHARED] is None:
+        unwanted.add("shared")
+    dropped = [item for item in items if any(map(item.get_closest_marker, unwanted))]
+    if dropped:
+        config.hook.pytest_deselected(items=dropped)
+        items[:] = [item for item in items if item not in set(dropped)]
+
+
+@pytest.fixture
+def shared_dir(request):
+    """The folder of real corpora and golden values, for tests marked `shared`."""
+    if request.node.get_closest_marker("shared") is None:
+        pytest.fail("shared_dir: mark this test with pytest.mark.shared")
+    return request.config.stash[SHARED]
+
+
+@pytest.fixture(autouse=True)
+def _same_start():
+    """Each test draws the same random numbers, whatever ran before it."""
+    import keras
+
+    keras.utils.set_random_seed(SEED)
+    policy, floatx = keras.config.dtype_policy(), keras.config.floatx()
+    yield
+    keras.config.set_dtype_policy(policy)
+    keras.config.set_floatx(floatx)
