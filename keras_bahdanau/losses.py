@@ -1,0 +1,189 @@
+"""Cross-entropy over the real tokens of a batch."""
+
+import keras
+from keras import ops
+
+
+def token_mask(labels, logits, pad_id=0):
+    """Says which tokens count.
+
+    Args:
+        labels: Integer tensor `(B, T)`.
+        logits: Tensor `(B, T, V)`; a Keras mask on it counts as well.
+        pad_id: Integer, the label of padding, or `None` for no such label.
+
+    Returns:
+        Boolean tensor `(B, T)`, `True` where the label is not `pad_id` and the mask
+        of the logits, if there is one, is `True`.
+    """
+    real = ops.ones_like(labels, dtype="bool")
+    if pad_id is not None:
+        real = ops.not_equal(labels, pad_id)
+    mask = getattr(logits, "_keras_mask", None)
+    if mask is not None:
+        real = ops.logical_and(real, ops.cast(mask, "bool"))
+    return real
+
+
+def token_losses(labels, logits, label_smoothing=0.0):
+    """The cross-entropy of every token, with smoothed labels.
+
+    With the label's share `1 - e + e / V` and every other word's `e / V`:
+
+        -sum_v q_v log p_v = logsumexp(logits) - (1 - e) logits_y - e mean(logits)
+
+    so no `(B, T, V)` array of targets is made.
+
+    Args:
+        labels: Integer tensor `(B, T)`.
+        logits: Tensor `(B, T, V)`.
+        label_smoothing: Float e in [0, 1).
+
+    Returns:
+        Tensor `(B, T)`: float64 if the logits are, else float32.
+    """
+    logits = ops.cast(logits, keras.backend.result_type(logits.dtype, "float32"))
+    picked = ops.take_along_axis(logits, ops.expand_dims(labels, -1), axis=-1)
+    picked = ops.squeeze(picked, axis=-1)
+    losses = ops.logsumexp(logits, axis=-1) - picked
+    if label_smoothing:
+        losses = losses + label_smoothing * (picked - ops.mean(logits, axis=-1))
+    return losses
+
+
+def standardize_tokens(labels, logits, sample_weight=None):
+    """Checks ranks, and returns labels as int32 and weights as `(B, 1)` or `(B, T)`."""
+    labels = ops.convert_to_tensor(labels)
+    if not ops.is_tensor(logits):
+        logits = ops.convert_to_tensor(logits)
+    if len(labels.shape) != len(logits.shape) - 1:
+        raise ValueError(
+            "Labels must be integers with one axis less than the logits: (B, T) for "
+            f"logits (B, T, V). Received: labels of shape {tuple(labels.shape)} and "
+            f"logits of shape {tuple(logits.shape)}. Pass token ids, not one-hot "
+            "rows, and no axis of size 1 at the end."
+        )
+    labels = ops.cast(labels, "int32")
+    if sample_weight is not None:
+        sample_weight = ops.convert_to_tensor(sample_weight)
+        while len(sample_weight.shape) < len(labels.shape):
+            sample_weight = ops.expand_dims(sample_weight, -1)
+        if len(sample_weight.shape) > len(labels.shape):
+            raise ValueError(
+                "`sample_weight` must have one weight per sequence (B,) or per token "
+                f"(B, T). Received shape {tuple(sample_weight.shape)} for labels of "
+                f"shape {tuple(labels.shape)}. Drop the extra axes."
+            )
+    return labels, logits, sample_weight
+
+
+@keras.saving.register_keras_serializable(package="keras_bahdanau")
+class TokenCrossentropy(keras.losses.Loss):
+    """Cross-entropy on integer labels, averaged over the real tokens.
+
+        loss = sum_bt m_bt w_bt l_bt / sum_bt m_bt
+        l_bt = logsumexp(logits_bt) - (1 - e) logits_bt[y_bt] - e mean(logits_bt)
+
+    with `m` 1 for real tokens, `w` the sample weights (1 by default) and `e` the
+    label smoothing. It is the same number wherever it is called: in `compile` and
+    `fit`, with or without a Keras mask on the logits, and by hand. It is computed in
+    float32 whatever the policy, or in float64 for float64 logits.
+
+    Masking: a token counts if its label is not `pad_id` and the mask of the
+    logits, if they carry one, is `True`. A batch of padding only has loss 0.
+
+    Args:
+        label_smoothing: Float in [0, 1), the share of each label's probability
+            spread evenly over the vocabulary.
+        pad_id: Integer, the label that stands for padding, or `None` for none.
+        reduction: As in `keras.losses.Loss`. `"sum_over_batch_size"` and `"mean"`
+            divide by the number of real tokens, `"mean_with_sample_weight"` by the
+            sum of their weights; `None` returns the loss of each token `(B, T)`.
+        name: The name of the loss.
+
+    Call arguments:
+        y_true: Integer labels `(B, T)`.
+        y_pred: Logits `(B, T, V)`.
+        sample_weight: Weights `(B,)` or `(B, T)`.
+
+    Returns:
+        A scalar, or `(B, T)` without a reduction.
+
+    Raises:
+        ValueError: If `label_smoothing` is out of its range or the ranks of labels
+            and logits do not fit.
+
+    Example:
+
+    >>> import keras
+    >>> from keras_bahdanau import TokenCrossentropy
+    >>> labels = keras.ops.convert_to_tensor([[2, 1, 0], [3, 0, 0]])
+    >>> loss = TokenCrossentropy()(labels, keras.ops.zeros((2, 3, 4)))
+    >>> print(f"{float(loss):.4f}")  # log 4
+    1.3863
+
+    Reference:
+        Szegedy et al., "Rethinking the Inception Architecture for Computer Vision"
+        (arXiv 1512.00567), section 7, for label smoothing.
+    """
+
+    def __init__(
+        self,
+        label_smoothing=0.0,
+        pad_id=0,
+        reduction="sum_over_batch_size",
+        name="token_crossentropy",
+    ):
+        super().__init__(name=name, reduction=reduction)
+        if not 0.0 <= label_smoothing < 1.0:
+            raise ValueError(
+                "`label_smoothing` must lie in [0, 1). Received: "
+                f"label_smoothing={label_smoothing!r}. Pass 0.0 for none."
+            )
+        self.label_smoothing = label_smoothing
+        self.pad_id = pad_id
+
+    def __call__(self, y_true, y_pred, sample_weight=None):
+        labels, logits, sample_weight = standardize_tokens(
+            y_true, y_pred, sample_weight
+        )
+        mask = token_mask(labels, logits, self.pad_id)
+        losses = token_losses(labels, logits, self.label_smoothing)
+        losses = ops.where(mask, losses, ops.zeros_like(losses))
+        weights = ops.cast(mask, losses.dtype)
+        if sample_weight is not None:
+            sample_weight = ops.cast(sample_weight, losses.dtype)
+            if self.reduction == "mean_with_sample_weight":
+                weights = weights * sample_weight
+            else:
+                losses = losses * sample_weight
+        return _reduce(losses, weights, self.reduction)
+
+    def call(self, y_true, y_pred):
+        """Returns the loss of each token `(B, T)`, padding included."""
+        labels, logits, _ = standardize_tokens(y_true, y_pred)
+        return token_losses(labels, logits, self.label_smoothing)
+
+    def get_config(self):
+        config = super().get_config()
+        config.update(label_smoothing=self.label_smoothing, pad_id=self.pad_id)
+        return config
+
+
+class _Total(keras.losses.Loss):
+    """Reduces given losses, for the scaling Keras does in distributed training."""
+
+    def call(self, y_true, y_pred):
+        return y_pred
+
+
+def _reduce(losses, weights, reduction):
+    """Reduces losses `(B, T)`; a mean divides by the sum of `weights`."""
+    if reduction in ("sum_over_batch_size", "mean"):
+        reduction = "mean_with_sample_weight"
+    total = _Total(
+        name="total",
+        reduction=reduction,
+        dtype=keras.backend.standardize_dtype(losses.dtype),
+    )
+    return total(losses, losses, sample_weight=weights)

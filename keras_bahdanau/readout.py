@@ -1,0 +1,328 @@
+"""The deep output: one maxout layer between the decoder and the softmax."""
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable(package="keras_bahdanau")
+class Maxout(keras.layers.Layer):
+    """Keeps the largest of every `pool_size` neighbouring features.
+
+        y_k = max(x_{(k-1)p+1}, ..., x_{kp})        (..., l p) -> (..., l)
+
+    With `pool_size=2` the pairs are the paper's `(2k-1, 2k)`.
+
+    Masking: passes the mask of its input on.
+
+    Args:
+        pool_size: Integer p, how many features compete for each output.
+        **kwargs: `name`, `dtype` and the rest of `keras.layers.Layer`.
+
+    Call arguments:
+        inputs: Tensor `(..., l * pool_size)`, any number of leading axes.
+
+    Returns:
+        Tensor `(..., l)`.
+
+    Raises:
+        ValueError: If `pool_size` is not a positive integer or does not divide
+            the number of features.
+
+    Example:
+
+    >>> import keras
+    >>> from keras_bahdanau import Maxout
+    >>> pairs = keras.ops.convert_to_tensor([[1.0, 3.0, 7.0, 2.0]])
+    >>> keras.ops.convert_to_numpy(Maxout()(pairs)).tolist()
+    [[3.0, 7.0]]
+
+    Reference:
+        Goodfellow et al., "Maxout Networks" (arXiv 1302.4389).
+    """
+
+    def __init__(self, pool_size=2, **kwargs):
+        super().__init__(**kwargs)
+        _check_count("pool_size", pool_size)
+        self.pool_size = pool_size
+        self.supports_masking = True
+
+    def build(self, input_shape):
+        self._pooled_size(input_shape)
+
+    def call(self, inputs):
+        size = self._pooled_size(inputs.shape)
+        leading = tuple(ops.shape(inputs)[:-1])
+        groups = ops.reshape(inputs, leading + (size, self.pool_size))
+        return ops.max(groups, axis=-1)
+
+    def _pooled_size(self, shape):
+        if shape[-1] is None or shape[-1] % self.pool_size:
+            raise ValueError(
+                "The number of features must be known and a multiple of "
+                f"`pool_size`. Received: pool_size={self.pool_size} and inputs of "
+                f"shape {tuple(shape)}. Give the layer before {self.pool_size} "
+                "times the features wanted here."
+            )
+        return shape[-1] // self.pool_size
+
+    def compute_output_shape(self, input_shape):
+        return tuple(input_shape[:-1]) + (self._pooled_size(input_shape),)
+
+    def get_config(self):
+        return {**super().get_config(), "pool_size": self.pool_size}
+
+
+@keras.saving.register_keras_serializable(package="keras_bahdanau")
+class MaxoutReadout(keras.layers.Layer):
+    """Turns state, previous word and context into logits over the vocabulary.
+
+        t~ = U_o s + V_o E y + C_o c + b            (..., l p)
+        t_k = max of the k-th p neighbours of t~    (..., l)
+        logits = W_o t + b_o                        (..., V)
+
+    `s` is the paper's `s_{i-1}` or `s_i`: the caller's choice, not the layer's.
+    The leading axes are free: `(B, .)` for one step, `(B, K, .)` for beams,
+    `(B, T, .)` for a whole teacher-forced target; an axis of size 1 broadcasts.
+
+    With `embedding` the embedding matrix takes the place of W_o (weight tying), so
+    `units` must be its `output_dim`. Saving a Functional model keeps the tie.
+
+    Masking: the inputs' masks are not used; the first that exists is passed on.
+
+    Args:
+        vocabulary_size: Integer V.
+        units: Integer l, the size of the maxout output.
+        pool_size: Integer p, how many features compete for each maxout output.
+        use_bias: Boolean, whether there are biases before the maxout and on the
+            logits.
+        dropout: Float in [0, 1), the share of the maxout output to drop.
+        embedding: `None`, or the `keras.layers.ReversibleEmbedding` of the target
+            words, to be used in reverse.
+        kernel_initializer: Initializer of U_o, V_o and C_o.
+        output_initializer: Initializer of W_o.
+        bias_initializer: Initializer of both biases.
+        kernel_regularizer: Regularizer of U_o, V_o and C_o.
+        output_regularizer: Regularizer of W_o.
+        bias_regularizer: Regularizer of both biases.
+        kernel_constraint: Constraint on U_o, V_o and C_o.
+        output_constraint: Constraint on W_o.
+        bias_constraint: Constraint on both biases.
+        seed: Integer or `None`, the seed of the dropout.
+        **kwargs: `name`, `dtype` and the rest of `keras.layers.Layer`.
+
+    Call arguments:
+        inputs: List `[state, embedded, context]` of tensors `(..., U)`, `(..., m)`
+            and `(..., D)` with the same number of axes.
+        training: Boolean, whether dropout is active.
+
+    Returns:
+        Logits `(..., vocabulary_size)`.
+
+    Raises:
+        ValueError: If an argument is out of its range, if the inputs are not three
+            tensors of one rank, or if `embedding` does not fit.
+
+    Example:
+
+    >>> import keras
+    >>> from keras_bahdanau import MaxoutReadout
+    >>> readout = MaxoutReadout(vocabulary_size=11, units=3)
+    >>> state = keras.ops.ones((2, 5, 7))
+    >>> embedded, context = keras.ops.ones((2, 5, 4)), keras.ops.ones((2, 5, 6))
+    >>> tuple(readout([state, embedded, context]).shape)
+    (2, 5, 11)
+
+    Reference:
+        Bahdanau, Cho, Bengio, "Neural Machine Translation by Jointly Learning to
+        Align and Translate", appendix A.2.2. `U_o` -> `state_kernel`, `V_o` ->
+        `embedding_kernel`, `C_o` -> `context_kernel`, `W_o` -> `output_kernel`.
+    """
+
+    def __init__(
+        self,
+        vocabulary_size,
+        units,
+        pool_size=2,
+        use_bias=True,
+        dropout=0.0,
+        embedding=None,
+        kernel_initializer="glorot_uniform",
+        output_initializer="glorot_uniform",
+        bias_initializer="zeros",
+        kernel_regularizer=None,
+        output_regularizer=None,
+        bias_regularizer=None,
+        kernel_constraint=None,
+        output_constraint=None,
+        bias_constraint=None,
+        seed=None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        _check_count("vocabulary_size", vocabulary_size)
+        _check_count("units", units)
+        if not 0.0 <= dropout < 1.0:
+            raise ValueError(
+                "`dropout` is the share of values to drop and must lie in [0, 1). "
+                f"Received: dropout={dropout!r}. Pass 0.0 to drop nothing."
+            )
+        if embedding is not None:
+            _check_embedding(embedding, vocabulary_size, units)
+        self.vocabulary_size = vocabulary_size
+        self.units = units
+        self.pool_size = pool_size
+        self.use_bias = use_bias
+        self.dropout = dropout
+        self.embedding = embedding
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.output_initializer = keras.initializers.get(output_initializer)
+        self.bias_initializer = keras.initializers.get(bias_initializer)
+        self.kernel_regularizer = keras.regularizers.get(kernel_regularizer)
+        self.output_regularizer = keras.regularizers.get(output_regularizer)
+        self.bias_regularizer = keras.regularizers.get(bias_regularizer)
+        self.kernel_constraint = keras.constraints.get(kernel_constraint)
+        self.output_constraint = keras.constraints.get(output_constraint)
+        self.bias_constraint = keras.constraints.get(bias_constraint)
+        self.seed = seed
+        self.supports_masking = True
+        self.maxout = Maxout(pool_size, dtype=self.dtype_policy, name="maxout")
+        self.dropout_layer = keras.layers.Dropout(
+            dropout, seed=seed, dtype=self.dtype_policy, name="dropout"
+        )
+
+    def build(self, input_shape):
+        _check_inputs(input_shape)
+        width = self.units * self.pool_size
+        self.state_kernel, self.embedding_kernel, self.context_kernel = (
+            self._add("kernel", name, (shape[-1], width))
+            for name, shape in zip(
+                ("state_kernel", "embedding_kernel", "context_kernel"), input_shape
+            )
+        )
+        self.bias = self._add("bias", "bias", (width,)) if self.use_bias else None
+        if self.embedding is None:
+            self.output_kernel = self._add(
+                "output", "output_kernel", (self.units, self.vocabulary_size)
+            )
+        elif not self.embedding.built:
+            self.embedding.build()
+        self.output_bias = (
+            self._add("bias", "output_bias", (self.vocabulary_size,))
+            if self.use_bias
+            else None
+        )
+        leading = self._leading_shape(input_shape)
+        self.maxout.build(leading + (width,))
+        self.dropout_layer.build(leading + (self.units,))
+
+    def _add(self, kind, name, shape):
+        return self.add_weight(
+            name=name,
+            shape=shape,
+            initializer=getattr(self, f"{kind}_initializer"),
+            regularizer=getattr(self, f"{kind}_regularizer"),
+            constraint=getattr(self, f"{kind}_constraint"),
+        )
+
+    def call(self, inputs, training=None):
+        state, embedded, context = inputs
+        hidden = (
+            ops.matmul(state, self.state_kernel)
+            + ops.matmul(embedded, self.embedding_kernel)
+            + ops.matmul(context, self.context_kernel)
+        )
+        if self.use_bias:
+            hidden = hidden + self.bias
+        hidden = self.dropout_layer(self.maxout(hidden), training=training)
+        if self.embedding is None:
+            logits = ops.matmul(hidden, self.output_kernel)
+        else:
+            logits = self.embedding(hidden, reverse=True)
+        return logits + self.output_bias if self.use_bias else logits
+
+    def compute_mask(self, inputs, mask=None):
+        masks = mask if isinstance(mask, (list, tuple)) else [mask]
+        return next((one for one in masks if one is not None), None)
+
+    def compute_output_shape(self, input_shape):
+        _check_inputs(input_shape)
+        return self._leading_shape(input_shape) + (self.vocabulary_size,)
+
+    @staticmethod
+    def _leading_shape(input_shape):
+        """The leading axes; one that is 1 or unknown yields to one that is not."""
+        leading = []
+        for sizes in zip(*(shape[:-1] for shape in input_shape)):
+            larger = [size for size in sizes if size not in (None, 1)]
+            unknown = None if None in sizes else 1
+            leading.append(larger[0] if larger else unknown)
+        return tuple(leading)
+
+    def get_config(self):
+        config = super().get_config()
+        config.update(
+            vocabulary_size=self.vocabulary_size,
+            units=self.units,
+            pool_size=self.pool_size,
+            use_bias=self.use_bias,
+            dropout=self.dropout,
+            embedding=keras.saving.serialize_keras_object(self.embedding),
+            seed=self.seed,
+        )
+        for name in ("kernel", "output", "bias"):
+            for kind, module in (
+                ("initializer", keras.initializers),
+                ("regularizer", keras.regularizers),
+                ("constraint", keras.constraints),
+            ):
+                key = f"{name}_{kind}"
+                config[key] = module.serialize(getattr(self, key))
+        return config
+
+    @classmethod
+    def from_config(cls, config):
+        config = dict(config)
+        if isinstance(config.get("embedding"), dict):
+            config["embedding"] = keras.saving.deserialize_keras_object(
+                config["embedding"]
+            )
+        return cls(**config)
+
+
+def _check_count(name, value):
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(
+            f"`{name}` must be a positive integer. Received: {name}={value!r}. "
+            "Pass 1 or more."
+        )
+
+
+def _check_embedding(embedding, vocabulary_size, units):
+    if not isinstance(embedding, keras.layers.ReversibleEmbedding):
+        raise ValueError(
+            "`embedding` must be a `keras.layers.ReversibleEmbedding`. "
+            f"Received: embedding={embedding!r}. Embed the target words with one, or "
+            "leave `embedding` out."
+        )
+    if (embedding.input_dim, embedding.output_dim) != (vocabulary_size, units):
+        raise ValueError(
+            "`embedding` takes the place of the output matrix, so it must have "
+            f"input_dim={vocabulary_size} (`vocabulary_size`) and "
+            f"output_dim={units} (`units`). Received: "
+            f"input_dim={embedding.input_dim}, output_dim={embedding.output_dim}. "
+            "Make `units` the size of the embedding."
+        )
+
+
+def _check_inputs(input_shape):
+    if (
+        len(input_shape) == 3
+        and all(isinstance(shape, (list, tuple)) for shape in input_shape)
+        and len({len(shape) for shape in input_shape}) == 1
+    ):
+        return
+    raise ValueError(
+        "The readout takes a list `[state, embedded, context]` of three tensors with "
+        f"the same number of axes. Received shape(s): {input_shape}. Insert the "
+        "missing axis, of size 1, with `keras.ops.expand_dims`."
+    )
