@@ -31,9 +31,7 @@ _ELISION = rf"(?i:l|d|j|n|s|c|m|t|(?:jus|lors|puis|quoi)?qu){_APOSTROPHE}"
 _CLITIC = rf"{_APOSTROPHE}(?i:s|m|re|ve|ll|d)"
 _NEGATION = rf"(?i:n){_APOSTROPHE}(?i:t)"
 _NUMBER = r"\p{N}+(?:[.,:]\p{N}+)+"
-_PART = (
-    rf"(?:{_NUMBER}{_CHARACTER}*|{_CHARACTER}+)(?:{_APOSTROPHE}{_CHARACTER}+)*"
-)
+_PART = rf"(?:{_NUMBER}{_CHARACTER}*|{_CHARACTER}+)(?:{_APOSTROPHE}{_CHARACTER}+)*"
 _ABBREVIATION = (
     r"(?:M|MM|Mr|Mrs|Ms|Mme|Mmes|Mlle|Mlles|Dr|Prof|St|Jr|Sr|Hr|Nr|vs|etc|cf|bzw|usw"
     r"|např|atd|apod|tzv)\."
@@ -53,8 +51,10 @@ _TOKEN = "|".join(
     )
 )
 # Tokens that stand against the one before them, and against the one after them.
-_ATTACHES_LEFT = rf"(?:[.,;:!?…‽%‰°)\]}}”’/。，、！？：；）】」』]|\.+|{_CLITIC}|{_NEGATION})"
-_ATTACHES_RIGHT = rf"(?:[(\[{{„‘¿¡$£#/（【「『]|{_ELISION})"
+_CLOSING = r"[.,;:!?…‽%‰°)\]}”’/。，、！？：；）】」』]"
+_OPENING = r"[(\[{„‘¿¡$£#/（【「『]"
+_ATTACHES_LEFT = rf"(?:{_CLOSING}|\.+|{_CLITIC}|{_NEGATION})"
+_ATTACHES_RIGHT = rf"(?:{_OPENING}|{_ELISION})"
 _WORD = rf"(?s:{_CHARACTER}.*)"
 
 
@@ -185,9 +185,7 @@ def surface(tokens):
 def _mark(pieces, joined, first):
     """Marks the pieces whose spacing to the piece before is not the default one."""
     default = _attaches(pieces)
-    mark = tf.where(
-        joined & ~default, JOINER, tf.where(~joined & default, SPACER, "")
-    )
+    mark = tf.where(joined & ~default, JOINER, tf.where(~joined & default, SPACER, ""))
     mark = tf.where(first, "", mark)
     # A word stays clean where the piece before it can carry the mark.
     word = tf.strings.regex_full_match(pieces, _WORD) & ~tf.strings.regex_full_match(
