@@ -61,7 +61,7 @@ def _checked_backend():
     backend = keras.backend.backend()
     if backend not in BACKENDS or (wanted and backend != wanted):
         raise pytest.UsageError(
-            f"Keras runs on {backend!r}, not on {wanted or BACKENDS}: set KERAS_BACKEND."
+            f"Keras runs on {backend!r}, not {wanted or BACKENDS}: set KERAS_BACKEND."
         )
     return backend
 
