@@ -1,0 +1,324 @@
+"""Word alignments: out of attention weights, as text, and measured against gold.
+
+A link is a pair (source position, target position), both counted from 0. Everything
+here is NumPy; nothing needs a backend.
+"""
+
+import re
+
+import numpy as np
+
+_LINK = re.compile(r"(\d+)([-p])(\d+)", re.ASCII)
+
+
+def parse_alignment(text, reverse=False):
+    """Reads the links of one sentence pair from a line of text.
+
+    `0-0 1-2` is the Pharaoh format. A `p` in place of the hyphen (`3p4`), as in the
+    TALP format of gold alignments, marks a link as possible, not sure.
+
+    Args:
+        text: The line.
+        reverse: Whether the target position comes first in it.
+
+    Returns:
+        Pair of sets of links: the sure ones, and all of them (sure and possible).
+
+    Raises:
+        ValueError: If a word of the line is not a link.
+
+    Example:
+
+    >>> sure, possible = parse_alignment("0-0 1p2")
+    >>> sorted(sure), sorted(possible)
+    ([(0, 0)], [(0, 0), (1, 2)])
+    """
+    sure, possible = set(), set()
+    for word in text.split():
+        match = _LINK.fullmatch(word)
+        if match is None:
+            raise ValueError(
+                "A link must read `source-target`, such as 0-2, or `0p2` if it is "
+                f"only possible. Received: {word!r} in the line {text.strip()!r}."
+            )
+        link = int(match[1]), int(match[3])
+        link = link[::-1] if reverse else link
+        possible.add(link)
+        if match[2] == "-":
+            sure.add(link)
+    return sure, possible
+
+
+def format_alignment(sure, possible=()):
+    """Writes links as text, in the order of the source words.
+
+    Args:
+        sure: Links, written `0-0`.
+        possible: Further links, written `0p0` unless they are sure as well.
+
+    Returns:
+        String that `parse_alignment` reads.
+
+    Example:
+
+    >>> format_alignment([(1, 2), (0, 0)], possible=[(0, 0), (0, 1)])
+    '0-0 0p1 1-2'
+    """
+    sure, possible = _links(sure, "sure"), _links(possible, "possible")
+    return " ".join(
+        f"{i}{'-' if (i, j) in sure else 'p'}{j}" for i, j in sorted(sure | possible)
+    )
+
+
+def hard_alignment(
+    weights, source_length=None, target_length=None, *, threshold=None, allow_end=False
+):
+    """Turns attention weights into links.
+
+    Each target word is linked to the source word with the largest weight, the first of
+    them if several share it; a target word without any weight stays unlinked.
+
+        link(j) = argmax_i weights[j, i],    i < source_length
+
+    Lengths count the words; the weights may have more rows and columns, for the end
+    token and padding. Those never get a link.
+
+    Args:
+        weights: Array of shape `(T, S)`, one row per target word.
+        source_length: Number of source words; by default `S`.
+        target_length: Number of target words; by default `T`.
+        threshold: If given, a target word is linked to every source word whose weight
+            is at least this instead: to none, one or several.
+        allow_end: Whether the column after the last source word, the end token's, also
+            competes: a target word that attends there most stays unlinked.
+
+    Returns:
+        Set of links.
+
+    Raises:
+        ValueError: If the weights are not a finite matrix without negative entries, or
+            a length exceeds it.
+
+    Example:
+
+    >>> weights = [[0.7, 0.2, 0.1], [0.1, 0.3, 0.6]]
+    >>> sorted(hard_alignment(weights))
+    [(0, 0), (2, 1)]
+    >>> sorted(hard_alignment(weights, source_length=2))
+    [(0, 0), (1, 1)]
+    >>> sorted(hard_alignment(weights, source_length=2, allow_end=True))
+    [(0, 0)]
+    """
+    weights = _matrix(weights)
+    source_length = _length(source_length, weights.shape[1], "source_length", "columns")
+    target_length = _length(target_length, weights.shape[0], "target_length", "rows")
+    rows = weights[:target_length, : source_length + bool(allow_end)]
+    if rows.shape[1] == 0:
+        return set()
+    if threshold is not None:
+        if not 0 < threshold <= 1:
+            raise ValueError(
+                "`threshold` must be above 0 and at most 1. "
+                f"Received: threshold={threshold}."
+            )
+        chosen = np.argwhere(rows[:, :source_length] >= threshold)
+        return {(int(i), int(j)) for j, i in chosen}
+    best = rows.argmax(axis=1)
+    return {
+        (int(i), j) for j, i in enumerate(best) if i < source_length and rows[j, i] > 0
+    }
+
+
+def merge_weights(weights, source_words=None, target_words=None):
+    """Adds up the weights of subword pieces to weights of words.
+
+    A word's weight is the sum over its pieces on the source side, and the mean over its
+    pieces on the target side; a row that added up to 1 still does.
+
+        merged[t, s] = mean over pieces j of t, sum over pieces i of s: weights[j, i]
+
+    Args:
+        weights: Array of shape `(T, S)` over pieces.
+        source_words: For each source piece, the index of its word: `S` integers
+            counting up from 0 without gaps. None leaves the source side as it is.
+        target_words: The same for the `T` target pieces.
+
+    Returns:
+        Array of shape (target words, source words).
+
+    Raises:
+        ValueError: If the words do not fit the weights.
+
+    Example:
+
+    >>> merge_weights([[0.5, 0.25, 0.25], [0.0, 0.0, 1.0]], source_words=[0, 0, 1])
+    array([[0.75, 0.25],
+           [0.  , 1.  ]])
+    """
+    weights = _matrix(weights)
+    if source_words is not None:
+        words = _words(source_words, weights.shape[1], "source_words", "columns")
+        weights = weights @ words
+    if target_words is not None:
+        words = _words(target_words, weights.shape[0], "target_words", "rows")
+        weights = (words / words.sum(axis=0)).T @ weights
+    return weights
+
+
+def alignment_error_rate(hypotheses, sure, possible=None):
+    """The alignment error rate (AER) of a corpus.
+
+        AER = 1 - (|A ∩ S| + |A ∩ P|) / (|A| + |S|)
+
+    for the hypothesis' links A, the sure links S and all gold links P; S is part of P.
+    The counts are summed over all sentences before the division. 0 is perfect.
+
+    Args:
+        hypotheses: List of sets of links, one per sentence pair.
+        sure: List of sets of sure gold links.
+        possible: List of sets of possible gold links; sure ones are added to them. By
+            default there are none but the sure ones.
+
+    Returns:
+        Float between 0 and 1; 0 if there is no link on either side.
+
+    Raises:
+        ValueError: If the lists differ in length, or hold something else than links.
+
+    Example:
+
+    >>> alignment_error_rate([{(0, 0), (1, 2)}], sure=[{(0, 0), (1, 1)}])
+    0.5
+
+    Reference:
+        Och and Ney 2003, "A Systematic Comparison of Various Statistical Alignment
+        Models", section 2.3.
+    """
+    counts = _counts(hypotheses, sure, possible)
+    links = counts["hypothesis"] + counts["sure"]
+    if links == 0:
+        return 0.0
+    return 1.0 - (counts["hits_sure"] + counts["hits_possible"]) / links
+
+
+def alignment_precision(hypotheses, sure, possible=None):
+    """The share of the hypothesis' links that are possible: |A ∩ P| / |A|.
+
+    Args:
+        hypotheses, sure, possible: As for `alignment_error_rate`.
+
+    Returns:
+        Float between 0 and 1; 1 if there are no hypothesis links.
+
+    Example:
+
+    >>> alignment_precision([{(0, 0), (1, 2)}], sure=[{(0, 0)}], possible=[{(1, 2)}])
+    1.0
+    """
+    counts = _counts(hypotheses, sure, possible)
+    if counts["hypothesis"] == 0:
+        return 1.0
+    return counts["hits_possible"] / counts["hypothesis"]
+
+
+def alignment_recall(hypotheses, sure):
+    """The share of the sure links that the hypothesis has: |A ∩ S| / |S|.
+
+    Args:
+        hypotheses, sure: As for `alignment_error_rate`.
+
+    Returns:
+        Float between 0 and 1; 1 if there are no sure links.
+
+    Example:
+
+    >>> alignment_recall([{(0, 0), (1, 2)}], sure=[{(0, 0), (1, 1)}])
+    0.5
+    """
+    counts = _counts(hypotheses, sure, None)
+    return counts["hits_sure"] / counts["sure"] if counts["sure"] else 1.0
+
+
+def _counts(hypotheses, sure, possible):
+    """Sums of link counts over the corpus."""
+    hypotheses, sure = list(hypotheses), list(sure)
+    possible = [()] * len(sure) if possible is None else list(possible)
+    if not len(hypotheses) == len(sure) == len(possible):
+        raise ValueError(
+            "`hypotheses`, `sure` and `possible` must have one set of links per "
+            f"sentence pair. Received lengths {len(hypotheses)}, {len(sure)} and "
+            f"{len(possible)}. Wrap the links of a single pair in a list."
+        )
+    counts = dict.fromkeys(("hypothesis", "sure", "hits_sure", "hits_possible"), 0)
+    for found, certain, maybe in zip(hypotheses, sure, possible):
+        found = _links(found, "hypotheses")
+        certain = _links(certain, "sure")
+        counts["hypothesis"] += len(found)
+        counts["sure"] += len(certain)
+        counts["hits_sure"] += len(found & certain)
+        counts["hits_possible"] += len(found & (certain | _links(maybe, "possible")))
+    return counts
+
+
+def _links(links, name):
+    """A set of pairs of plain integers, or an error that shows what is not one."""
+    result = set()
+    for link in links:
+        try:
+            i, j = (int(position) for position in link)
+            fits = i >= 0 and j >= 0 and (i, j) == tuple(link)
+        except (TypeError, ValueError):
+            fits = False
+        if not fits:
+            raise ValueError(
+                f"`{name}` must hold links, pairs (source position, target position) "
+                f"counted from 0. Received: {link!r}. Text such as '0-0 1-2' goes "
+                "through `parse_alignment` first."
+            )
+        result.add((i, j))
+    return result
+
+
+def _matrix(weights):
+    weights = np.asarray(weights)
+    if weights.ndim != 2 or weights.dtype.kind not in "fiu":
+        raise ValueError(
+            "`weights` must be a matrix of numbers of shape (target, source), the "
+            f"weights of one sentence pair. Received shape {weights.shape} and dtype "
+            f"{weights.dtype}. Take one sentence of a batch at a time."
+        )
+    if weights.dtype.kind != "f":
+        weights = weights.astype("float64")
+    if not np.isfinite(weights).all() or (weights < 0).any():
+        raise ValueError(
+            "`weights` must be finite and not negative. Received values between "
+            f"{weights.min()} and {weights.max()}. Pass the weights after the softmax, "
+            "not the scores before it."
+        )
+    return weights
+
+
+def _length(length, size, name, axis):
+    if length is None:
+        return size
+    if not 0 <= length <= size:
+        raise ValueError(
+            f"`{name}` must lie between 0 and the number of {axis} of the weights. "
+            f"Received: {name}={length}, {axis}={size}."
+        )
+    return int(length)
+
+
+def _words(words, size, name, axis):
+    """A matrix (pieces, words) of ones where a piece belongs to a word."""
+    words = np.asarray(words)
+    steps = np.diff(words, prepend=-1) if words.ndim == 1 else None
+    fits = words.shape == (size,) and words.dtype.kind in "iu"
+    if not fits or (size and (words[0] != 0 or not np.isin(steps, (0, 1)).all())):
+        raise ValueError(
+            f"`{name}` must give each of the {size} {axis} of the weights the index of "
+            "its word, counting up from 0 without gaps, such as [0, 0, 1]. Received: "
+            f"{words.tolist()}."
+        )
+    count = int(words[-1]) + 1 if size else 0
+    return (words[:, None] == np.arange(count)).astype("float64")

@@ -1,0 +1,225 @@
+"""Corpora drawn from the grammar: sentence pairs with links and tags."""
+
+import random
+from typing import NamedTuple
+
+from keras_bahdanau.grammar.phrases import settle
+from keras_bahdanau.grammar.sentences import draw_sentence
+
+
+class SentencePair(NamedTuple):
+    """An English sentence and its French translation, word by word.
+
+    Attributes:
+        source, target: The sentences as text.
+        source_tokens, target_tokens: Their words and punctuation marks, as the words
+            of `keras_bahdanau.tf.tokenize` read without their spacing marks.
+        source_tags, target_tags: The universal part of speech (UPOS) of each.
+        links: Sure links, sorted pairs (source position, target position).
+        possible_links: Further links that an aligner is free to make or to leave out;
+            none of them is in `links`.
+    """
+
+    source: str
+    target: str
+    source_tokens: tuple
+    target_tokens: tuple
+    source_tags: tuple
+    target_tags: tuple
+    links: tuple
+    possible_links: tuple
+
+
+def sample_corpus(size, seed=0, *, min_length=4, max_length=16):
+    """Draws distinct sentence pairs.
+
+    No two pairs share their English or their French sentence, and each English
+    sentence has one translation only. The same arguments give the same pairs, in the
+    same order, on every machine; a larger `size` continues a smaller one.
+
+    Args:
+        size: Number of pairs.
+        seed: Integer.
+        min_length: Words and marks in the shorter sentence of a pair, at least.
+        max_length: Words and marks in the longer sentence of a pair, at most. Lengths
+            spread over the whole range: beyond some 16 words, sentences grow by
+            coordination, subordination and relative clauses.
+
+    Returns:
+        List of `SentencePair`.
+
+    Raises:
+        ValueError: If an argument is out of range, or so few sentences are that short
+            that `size` of them are not found.
+
+    Example:
+
+    >>> pairs = sample_corpus(3, seed=1)
+    >>> [len(pair.source_tokens) == len(pair.source_tags) for pair in pairs]
+    [True, True, True]
+    """
+    _check_range(size, min_length, max_length)
+    generator = random.Random(int(seed))
+    pairs, seen, misses = [], set(), 0
+    while len(pairs) < size:
+        pair = draw_pair(generator, min_length, max_length)
+        if pair is None or pair.source in seen or pair.target in seen:
+            misses += 1
+            if misses > 1000 + 200 * size:
+                raise ValueError(
+                    f"`size` must not exceed the number of sentences of "
+                    f"{min_length} to {max_length} words. Received size={size}; "
+                    f"{len(pairs)} were found. Ask for fewer or for longer ones."
+                )
+            continue
+        seen.update((pair.source, pair.target))
+        pairs.append(pair)
+    return pairs
+
+
+def draw_pair(generator, min_length=4, max_length=16):
+    """Draws one sentence pair, or None if it came out too long or too short.
+
+    Args:
+        generator: A `random.Random`.
+        min_length, max_length: As for `sample_corpus`.
+
+    Returns:
+        A `SentencePair` or None.
+    """
+    length = min_length + int(generator.random() * (max_length - min_length + 1))
+    richness = 1.0 if length <= 16 else 1.6
+    phrase = draw_sentence(generator, length, richness)
+    if phrase is None:
+        return None
+    source, groups = settle(phrase)
+    lengths = (len(source), len(groups))
+    if min(lengths) < min_length or max(lengths) > max_length:
+        return None
+    return _finish(source, groups)
+
+
+def _finish(source, groups):
+    """Numbers the words and turns the links between them into positions."""
+    place = {id(word): j for j, group in enumerate(groups) for word in group}
+    sure, possible = set(), set()
+    for i, word in enumerate(source):
+        sure.update((i, place[id(target)]) for target in word.links)
+        possible.update((i, place[id(target)]) for target in word.possible)
+    source_tokens = _capitalize([word.text for word in source])
+    target_tokens = _capitalize([group[0].text for group in groups])
+    return SentencePair(
+        _english_text(source_tokens),
+        _french_text(target_tokens),
+        tuple(source_tokens),
+        tuple(target_tokens),
+        tuple(word.tag for word in source),
+        tuple(group[0].tag for group in groups),
+        tuple(sorted(sure)),
+        tuple(sorted(possible - sure)),
+    )
+
+
+def _capitalize(tokens):
+    return [tokens[0][0].upper() + tokens[0][1:]] + tokens[1:]
+
+
+def _english_text(tokens):
+    text = " ".join(tokens)
+    for mark in (".", ",", "?", "'s"):
+        text = text.replace(f" {mark}", mark)
+    return text
+
+
+def _french_text(tokens):
+    text = " ".join(tokens).replace("' ", "'")
+    for mark in (".", ","):
+        text = text.replace(f" {mark}", mark)
+    return text
+
+
+def _check_range(size, min_length, max_length):
+    if size < 1:
+        raise ValueError(f"`size` must be at least 1. Received: size={size}.")
+    if not 4 <= min_length <= max_length - 4:
+        raise ValueError(
+            "`min_length` must be 4 or more and `max_length` at least 4 above it. "
+            f"Received: min_length={min_length}, max_length={max_length}."
+        )
+
+
+def split_corpus(pairs, seed=0, *, validation=1000, test=1000, min_count=1):
+    """Splits sentence pairs into parts for training, validation and test.
+
+    No sentence of one part is in another, in either language. Every word of the
+    validation and test parts, in each of its readings (word and tag), is also in the
+    training part: what is new there is how words combine.
+
+    Args:
+        pairs: List of `SentencePair` without repetitions.
+        seed: Integer; each one splits differently.
+        validation, test: Numbers of pairs.
+        min_count: How often the training part has each word of the others, at least.
+
+    Returns:
+        Dictionary of the three lists: "train", "validation", "test".
+
+    Raises:
+        ValueError: If sentences repeat, or too few pairs have all their words
+            elsewhere.
+
+    Example:
+
+    >>> parts = split_corpus(sample_corpus(60, seed=1), validation=4, test=6)
+    >>> {name: len(part) for name, part in parts.items()}
+    {'train': 50, 'validation': 4, 'test': 6}
+    """
+    sentences = {pair.source for pair in pairs} | {pair.target for pair in pairs}
+    if len(sentences) != 2 * len(pairs):
+        raise ValueError(
+            "`pairs` must not repeat a sentence. Received "
+            f"{2 * len(pairs) - len(sentences)} repetitions among {len(pairs)} pairs. "
+            "Draw them with one call of `sample_corpus`."
+        )
+    words = [_readings(pair) for pair in pairs]
+    counts = {}
+    for reading in (reading for each in words for reading in each):
+        counts[reading] = counts.get(reading, 0) + 1
+    generator = random.Random(int(seed))
+    order = sorted(
+        range(len(pairs)), key=[generator.random() for _ in pairs].__getitem__
+    )
+    parts = {"train": [], "validation": [], "test": []}
+    wanted = {"test": test, "validation": validation}
+    for index in order:
+        part = next(
+            (name for name in wanted if len(parts[name]) < wanted[name]), "train"
+        )
+        if part != "train":
+            for reading in words[index]:
+                counts[reading] -= 1
+            if any(counts[reading] < min_count for reading in words[index]):
+                part = "train"
+                for reading in words[index]:
+                    counts[reading] += 1
+        parts[part].append(pairs[index])
+    missing = {name: size for name, size in wanted.items() if len(parts[name]) < size}
+    if missing:
+        raise ValueError(
+            "Every word of the validation and test parts must be in the training part "
+            f"at least min_count={min_count} times. Received {len(pairs)} pairs, too "
+            f"few for {missing}. Draw more pairs or ask for smaller parts."
+        )
+    return parts
+
+
+def _readings(pair):
+    """Words with their tags, marked by language, each once."""
+    return {
+        (language, *reading)
+        for language, tokens, tags in (
+            ("source", pair.source_tokens, pair.source_tags),
+            ("target", pair.target_tokens, pair.target_tags),
+        )
+        for reading in zip(tokens, tags)
+    }
