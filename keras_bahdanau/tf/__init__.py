@@ -7,7 +7,7 @@ from keras_bahdanau.tf.codecs import Codec as Codec
 from keras_bahdanau.tf.codecs import SubwordCodec as SubwordCodec
 from keras_bahdanau.tf.codecs import WordCodec as WordCodec
 from keras_bahdanau.tf.codecs import load_codec as load_codec
-from keras_bahdanau.tf.datasets import EncodedPairs as EncodedPairs
+from keras_bahdanau.tf.datasets import EmptySideWarning as EmptySideWarning
 from keras_bahdanau.tf.datasets import PairCorpus as PairCorpus
 from keras_bahdanau.tf.datasets import encode_pairs as encode_pairs
 from keras_bahdanau.tf.datasets import parallel_files as parallel_files

@@ -2,6 +2,7 @@
 
 import base64
 import collections
+import importlib
 import io
 import itertools
 import json
@@ -10,9 +11,9 @@ import pathlib
 import keras
 import tensorflow as tf
 
+from keras_bahdanau.batching import END_ID, PAD_ID, START_ID, UNK_ID
 from keras_bahdanau.tf.tokenization import detokenize, normalize, surface, tokenize
 
-PAD_ID, UNK_ID, START_ID, END_ID = range(4)
 SPECIAL_TOKENS = ("<pad>", "<unk>", "<start>", "<end>")
 
 _FORMAT = "keras_bahdanau.codec/1"
@@ -184,10 +185,11 @@ class WordCodec(Codec):
 
     Example:
 
-    >>> codec = WordCodec.train(["the cat sees the dog .", "the dog sleeps ."])
-    >>> ids = codec.encode(["The dog sleeps.", "the mouse"])
-    >>> ids.to_list()
-    [[1, 6, 9, 5, 3], [4, 1, 3]]
+    >>> codec = WordCodec.train(["the cat sees the dog.", "the dog sleeps."])
+    >>> codec.words
+    ('the', '.', 'dog', 'cat', 'sees', 'sleeps')
+    >>> codec.encode(["the dog sleeps.", "the mouse"]).to_list()
+    [[4, 6, 9, 5, 3], [4, 1, 3]]
     >>> codec.decode([[4, 6, 9, 5, 3, 0], [4, 1, 3, 0, 0, 0]]).numpy().tolist()
     [b'the dog sleeps.', b'the <unk>']
     """
@@ -285,6 +287,14 @@ class SubwordCodec(Codec):
     Raises:
         ImportError: If `tensorflow_text` is not installed.
         ValueError: If the special ids of the model are not 0, 1, 2, 3.
+
+    Example:
+
+    >>> texts = ["the cat sees the dog.", "the dog sleeps."]
+    >>> codec = SubwordCodec.train(texts, vocabulary_size=26)
+    >>> ids = codec.encode(["the cats sleep."])
+    >>> codec.decode(ids).numpy().tolist()
+    [b'the cats sleep.']
 
     Reference: Kudo and Richardson 2018, SentencePiece (D18-2012).
     """
@@ -485,7 +495,7 @@ def _check_special_ids(tokenizer):
 def _import(module, package):
     """Imports what the `text` extra brings."""
     try:
-        return __import__(module)
+        return importlib.import_module(module)
     except ImportError as error:
         raise ImportError(
             f"SubwordCodec needs the package `{package}`, which does not import here: "

@@ -8,15 +8,22 @@ length together.
 import itertools
 import logging
 import pathlib
+import re
 import warnings
 
 import numpy as np
 import tensorflow as tf
 
-from keras_bahdanau.tf.codecs import PAD_ID, START_ID
+from keras_bahdanau.batching import (
+    Batching,
+    EncodedPairs,
+    EpochOrder,
+    check_any_batch,
+)
 
 _CHUNK = 4096
-_BUCKETINGS = ("sorted_pool", "buckets", "tokens", None)
+# What `str.splitlines` and text mode take for line ends besides \n and \r\n.
+_OTHER_LINE_ENDS = re.compile("[\v\f\x1c-\x1e\x85\u2028\u2029]|\r(?!\n)")
 
 logger = logging.getLogger(__name__)
 
@@ -105,8 +112,11 @@ def parallel_files(source_path, target_path):
             f"{len(targets)}: {shorter} has no line "
             f"{min(len(sources), len(targets)) + 1}. Align them line by line."
         )
-    where = (f"{source_path}: line", f"{target_path}: line")
-    return _corpus(sources, targets, f"{source_path}, {target_path}", where, 1)
+    for path, lines in ((source_path, sources), (target_path, targets)):
+        empty = [number for number, line in enumerate(lines, 1) if not line]
+        if empty:
+            _warn_empty(f"{path}: line {{}} is empty", empty)
+    return _without_empty(sources, targets, f"{source_path}, {target_path}")
 
 
 def parallel_folder(folder, source, target, split="train"):
@@ -132,16 +142,11 @@ def parallel_folder(folder, source, target, split="train"):
     tfds = _import_tfds()
     folder = pathlib.Path(folder)
     paths = _folder_files(folder, source, target, split)
-    checked = parallel_files(*paths)
-    expected = len(checked) + checked.num_empty
-    _check_line_ends(paths, expected)
+    parallel_files(*paths)
+    _check_line_ends(paths)
     builder = tfds.TranslateFolder(str(folder))
-    sources, targets = _read_builder(tfds, builder, split, source, target)
-    where = tuple(f"{path}: line" for path in paths)
-    with warnings.catch_warnings():
-        # The check has said so already.
-        warnings.simplefilter("ignore", EmptySideWarning)
-        return _corpus(sources, targets, f"{folder} {split}", where, 1)
+    sides = _read_builder(tfds, builder, split, source, target)
+    return _without_empty(*sides, f"{folder} {split}")
 
 
 def tfds_pairs(name, split, source, target, data_dir=None, download=False):
@@ -171,46 +176,15 @@ def tfds_pairs(name, split, source, target, data_dir=None, download=False):
         builder.download_and_prepare()
     _check_prepared(builder, name, data_dir)
     _check_features(builder, name, source, target)
-    sources, targets = _read_builder(tfds, builder, split, source, target)
-    where = tuple(f"{name}[{split}]: {side} of example" for side in (source, target))
-    return _corpus(sources, targets, f"{name}[{split}]", where, 0)
+    sides = _read_builder(tfds, builder, split, source, target)
+    empty = [number for number, pair in enumerate(zip(*sides)) if not all(pair)]
+    if empty:
+        _warn_empty(f"{name}[{split}]: example {{}} has an empty side", empty)
+    return _without_empty(*sides, f"{name}[{split}]")
 
 
 class EmptySideWarning(UserWarning):
     """Pairs were left out because one side of them is empty."""
-
-
-class EncodedPairs:
-    """Pairs as token ids, ready to be put into batches.
-
-    Args:
-        source_ids: Pair of arrays: all ids one after another, and the `N + 1` limits
-            of the rows in it. Rows end with the end token.
-        target_ids: The same for the targets.
-        num_too_long: Number of pairs that the length filter left out.
-    """
-
-    def __init__(self, source_ids, target_ids, num_too_long=0):
-        self.source_ids, self.target_ids = source_ids, target_ids
-        self.num_too_long = num_too_long
-        self.source_lengths = np.diff(source_ids[1])
-        self.target_lengths = np.diff(target_ids[1])
-
-    def __len__(self):
-        return len(self.source_lengths)
-
-    def batch(self, rows, source_length, target_length):
-        """Gives the padded batch of some rows, as `translation_batches` does."""
-        source_ids = _padded(self.source_ids, rows, source_length)
-        labels = _padded(self.target_ids, rows, target_length)
-        target_ids = np.empty_like(labels)
-        target_ids[:, 0] = START_ID
-        target_ids[:, 1:] = labels[:, :-1]
-        # The end token is read by no step.
-        ends = self.target_lengths[rows]
-        short = np.flatnonzero(ends < labels.shape[1])
-        target_ids[short, ends[short]] = PAD_ID
-        return {"source_ids": source_ids, "target_ids": target_ids}, labels
 
 
 def encode_pairs(
@@ -222,9 +196,12 @@ def encode_pairs(
 ):
     """Encodes pairs and leaves out those with too many tokens.
 
+    A pair with a side of no token is left out too; one warning says how many there
+    are and which is the first.
+
     Args:
         pairs: A `PairCorpus`, another iterable of (source, target) strings, or a
-            `tf.data.Dataset` of them.
+            `tf.data.Dataset` of them, read in pieces.
         source_codec: Codec of the source, as a `WordCodec`.
         target_codec: Codec of the target.
         max_source_length: Largest number of source tokens, the end token not counted;
@@ -232,51 +209,44 @@ def encode_pairs(
         max_target_length: The same for the target.
 
     Returns:
-        An `EncodedPairs`; its `num_too_long` counts what was left out.
+        A `keras_bahdanau.batching.EncodedPairs`: 4 bytes a token, and the numbers
+        `num_too_long` and `num_empty` of what was left out.
 
     Raises:
         ValueError: If no pair is left.
     """
-    encode = tf.function(
-        lambda sources, targets: (
-            source_codec.encode(sources),
-            target_codec.encode(targets),
-        ),
-        input_signature=[tf.TensorSpec([None], tf.string)] * 2,
-    )
-    columns = ([], [], [], [])
-    for sources, targets in _pair_chunks(pairs):
-        for column, ids in zip((0, 2), encode(sources, targets)):
-            columns[column].append(ids.flat_values.numpy())
-            columns[column + 1].append(ids.row_lengths().numpy())
-    if not columns[0]:
+    sides = ([], [], [], [])
+    for encoded in _encoded_chunks(pairs, source_codec, target_codec):
+        for side, array in zip(sides, encoded):
+            side.append(array.numpy())
+    if not sides[0]:
         raise ValueError("`pairs` must hold a sentence pair. Received none.")
-    flat_sources, source_lengths, flat_targets, target_lengths = (
-        np.concatenate(column) for column in columns
-    )
-    keep = np.ones(len(source_lengths), bool)
-    for lengths, limit in (
-        (source_lengths, max_source_length),
-        (target_lengths, max_target_length),
-    ):
-        if limit is not None:
-            keep &= lengths <= limit + 1
-    num_too_long = int(np.sum(~keep))
-    if num_too_long == len(keep):
-        raise ValueError(
-            "A pair must be left after the length filter. Received "
-            f"max_source_length={max_source_length}, "
-            f"max_target_length={max_target_length}, and {num_too_long} pairs that are "
-            "all longer. Raise the limits."
+    sources, source_lengths, targets, target_lengths = map(np.concatenate, sides)
+    # The end token alone is one.
+    empty = (source_lengths < 2) | (target_lengths < 2)
+    if np.any(empty):
+        _warn_empty(
+            "`pairs`: pair {} has a side without a token", np.flatnonzero(empty)
         )
+    too_long = np.zeros_like(empty)
+    if max_source_length is not None:
+        too_long |= source_lengths > max_source_length + 1
+    if max_target_length is not None:
+        too_long |= target_lengths > max_target_length + 1
+    too_long &= ~empty
+    keep = ~(too_long | empty)
+    num_too_long = int(too_long.sum())
     if num_too_long:
         logger.info(
-            "The length filter left out %d of %d pairs.", num_too_long, len(keep)
+            "The length filter left out %d of %d pairs.", num_too_long, keep.size
         )
     return EncodedPairs(
-        _kept(flat_sources, source_lengths, keep),
-        _kept(flat_targets, target_lengths, keep),
-        num_too_long,
+        sources[np.repeat(keep, source_lengths)],
+        source_lengths[keep],
+        targets[np.repeat(keep, target_lengths)],
+        target_lengths[keep],
+        num_too_long=num_too_long,
+        num_empty=int(empty.sum()) + getattr(pairs, "num_empty", 0),
     )
 
 
@@ -288,14 +258,10 @@ def translation_batches(
     bucketing="sorted_pool",
     max_source_length=None,
     max_target_length=None,
-    pool_batches=20,
-    boundaries=(8, 16, 24, 32, 48, 64, 96, 128),
-    tokens_per_batch=4096,
-    pad_to_multiple=1,
-    drop_remainder=False,
     shuffle=True,
     seed=None,
     initial_epoch=0,
+    **options,
 ):
     """Makes padded batches of pairs of similar length, as a `tf.data.Dataset`.
 
@@ -303,21 +269,10 @@ def translation_batches(
     all `int32`. `source_ids` and `labels` close with the end token; `target_ids` are
     the labels moved one step on, behind the start token.
 
-    `bucketing` says which pairs stand together:
-
-    - `"sorted_pool"`, as the paper has it: 1,600 pairs are drawn, sorted by the length
-      of their longer side and split into 20 minibatches of 80, which come in random
-      order. (`pool_batches` is the 20.)
-    - `"buckets"`: pairs whose longer side lies between the same two `boundaries`; both
-      sides are padded to the upper one, so that a compiled step sees as many shapes
-      as there are boundaries.
-    - `"tokens"`: as many pairs as fit into `tokens_per_batch` positions on the longer
-      side, padding included; long pairs come in small batches.
-    - `None`: pairs as they come.
-
-    Every iteration over the dataset draws another order, which `seed` and the number
-    of the iteration settle. All ids are held in memory, encoded once; the number of
-    batches is known to Keras, which shows a progress bar.
+    The ids are encoded once and held in memory. Each iteration over the dataset draws
+    another order, settled by `seed` and the number of the iteration; the number of
+    batches stays the same and is known to Keras, which shows a progress bar. (On the
+    JAX and torch backends `fit` begins one iteration more, to build the model.)
 
     Masking: padding is id 0 and stands on the right.
 
@@ -328,34 +283,35 @@ def translation_batches(
         source_codec: Codec of the source, as a `WordCodec`.
         target_codec: Codec of the target.
         batch_size: Number of pairs in a batch; unused for `"tokens"`.
-        bucketing: `"sorted_pool"`, `"buckets"`, `"tokens"` or `None`.
+        bucketing: Which pairs stand together: `"sorted_pool"` (the paper: 1,600 pairs
+            sorted by length and split into 20 minibatches), `"buckets"`, `"tokens"`
+            or `None`. See `keras_bahdanau.batching.Batching`.
         max_source_length: Largest number of source tokens, the end token not counted;
             longer pairs are left out, see `encode_pairs`. `None` for any.
         max_target_length: The same for the target.
-        pool_batches: Number of minibatches in a pool.
-        boundaries: Lengths, rising, the end token counted. Longer pairs form one more
-            bucket.
-        tokens_per_batch: Largest number of positions on either side of a batch.
-        pad_to_multiple: Both lengths are padded to a multiple of it.
-        drop_remainder: Whether to leave out batches with fewer pairs than the others.
         shuffle: Whether pairs and batches come in random order.
         seed: Integer seed of the order; `None` draws one.
         initial_epoch: Number of the first iteration, to go on with a stopped run.
+        **options: More arguments of `Batching`: `pool_batches`, `boundaries`,
+            `tokens_per_batch`, `pad_to_multiple`, `drop_remainder`.
 
     Returns:
         A `tf.data.Dataset` with known cardinality.
 
     Raises:
-        ValueError: If an argument does not fit, or a pair does not fit into
-            `tokens_per_batch`.
+        ValueError: If an argument does not fit, or no batch is left.
+
+    Example:
+
+    >>> from keras_bahdanau.tf import WordCodec
+    >>> pairs = PairCorpus(["a dog", "a cat sleeps"], ["un chien", "un chat dort"])
+    >>> source, target = WordCodec.train(pairs.sources), WordCodec.train(pairs.targets)
+    >>> batches = translation_batches(pairs, source, target, batch_size=2, seed=1)
+    >>> inputs, labels = next(iter(batches))
+    >>> inputs["source_ids"].shape, inputs["target_ids"].shape, labels.shape
+    (TensorShape([2, 4]), TensorShape([2, 4]), TensorShape([2, 4]))
     """
-    numbers = {
-        "batch_size": batch_size,
-        "pool_batches": pool_batches,
-        "tokens_per_batch": tokens_per_batch,
-        "pad_to_multiple": pad_to_multiple,
-    }
-    _check_batching(bucketing, numbers, boundaries)
+    batching = Batching(batch_size=batch_size, bucketing=bucketing, **options)
     if not isinstance(pairs, EncodedPairs):
         if source_codec is None or target_codec is None:
             raise ValueError(
@@ -365,170 +321,47 @@ def translation_batches(
         pairs = encode_pairs(
             pairs, source_codec, target_codec, max_source_length, max_target_length
         )
-    planner = _Planner(
-        pairs,
-        bucketing,
-        batch_size=batch_size,
-        pool_batches=pool_batches,
-        boundaries=boundaries,
-        tokens_per_batch=tokens_per_batch,
-        multiple=pad_to_multiple,
-        drop_remainder=drop_remainder,
-    )
-    if seed is None:
-        seed = int(np.random.SeedSequence().entropy % 2**63)
-    epochs = itertools.count(initial_epoch)
+    order = EpochOrder(shuffle, seed, initial_epoch)
 
     def batches():
-        random = np.random.default_rng([seed, next(epochs)]) if shuffle else None
-        for rows, source_length, target_length in planner.plan(random):
-            yield pairs.batch(rows, source_length, target_length)
+        for planned in batching.plan(pairs, order.next_generator()):
+            yield pairs.batch(*planned)
 
+    count = sum(1 for _ in batching.plan(pairs))
+    check_any_batch(count, batching)
     ids = tf.TensorSpec([None, None], tf.int32)
     dataset = tf.data.Dataset.from_generator(
-        batches,
-        output_signature=({"source_ids": ids, "target_ids": ids}, ids),
+        batches, output_signature=({"source_ids": ids, "target_ids": ids}, ids)
     )
-    count = sum(1 for _ in planner.plan(None))
-    return dataset.apply(tf.data.experimental.assert_cardinality(count)).prefetch(
-        tf.data.AUTOTUNE
-    )
+    dataset = dataset.apply(tf.data.experimental.assert_cardinality(count))
+    return dataset.prefetch(tf.data.AUTOTUNE)
 
 
-def _check_batching(bucketing, numbers, boundaries):
-    """Checks the arguments of `translation_batches`; `numbers` by their names."""
-    if bucketing not in _BUCKETINGS:
-        raise ValueError(
-            f"`bucketing` must be one of {_BUCKETINGS}. Received: {bucketing!r}."
-        )
-    for name, value in numbers.items():
-        if value < 1:
-            raise ValueError(f"`{name}` must be 1 or more. Received: {value}.")
-    rising = list(boundaries)
-    if rising != sorted(set(rising)) or rising[:1] < [1]:
-        raise ValueError(
-            f"`boundaries` must be positive and rise. Received: {boundaries}."
+def _encoded_chunks(pairs, source_codec, target_codec):
+    """A dataset of (ids, lengths) of both sides, some thousand pairs at a time."""
+
+    def encode(sources, targets):
+        sources, targets = source_codec.encode(sources), target_codec.encode(targets)
+        return (
+            sources.flat_values,
+            sources.row_lengths(),
+            targets.flat_values,
+            targets.row_lengths(),
         )
 
+    def chunks():
+        rest = iter(pairs)
+        while chunk := list(itertools.islice(rest, _CHUNK)):
+            yield tuple(zip(*chunk))
 
-class _Planner:
-    """Says which pairs form which batches, and how far each is padded.
-
-    The number of batches is the same for every order of the pairs.
-    """
-
-    def __init__(
-        self,
-        pairs,
-        bucketing,
-        batch_size,
-        pool_batches,
-        boundaries,
-        tokens_per_batch,
-        multiple,
-        drop_remainder,
-    ):
-        self.sources, self.targets = pairs.source_lengths, pairs.target_lengths
-        self.longer = np.maximum(self.sources, self.targets)
-        self.bucketing = bucketing
-        self.batch_size, self.pool_batches = batch_size, pool_batches
-        self.multiple, self.drop_remainder = multiple, drop_remainder
-        if bucketing == "buckets":
-            ends = sorted({*map(int, boundaries), int(self.longer.max())})
-            ends = np.asarray([end for end in ends if end <= self.longer.max()])
-            self.padded = _up_to(ends[np.searchsorted(ends, self.longer)], multiple)
-        else:
-            self.padded = _up_to(self.longer, multiple)
-        self.tokens_per_batch = tokens_per_batch
-        if bucketing == "tokens" and self.padded.max() > tokens_per_batch:
-            raise ValueError(
-                "`tokens_per_batch` must hold at least one pair. Received "
-                f"tokens_per_batch={tokens_per_batch} and a pair padded to "
-                f"{self.padded.max()} tokens. Raise it, or set max_source_length and "
-                "max_target_length."
-            )
-
-    def plan(self, random):
-        """Gives (rows, source length, target length) for each batch of an epoch."""
-        order = np.arange(len(self.longer))
-        if random is not None:
-            random.shuffle(order)
-        for rows in self._groups(order, random):
-            if self.bucketing == "buckets":
-                yield rows, self.padded[rows[0]], self.padded[rows[0]]
-            else:
-                yield (
-                    rows,
-                    _up_to(self.sources[rows].max(), self.multiple),
-                    _up_to(self.targets[rows].max(), self.multiple),
-                )
-
-    def _groups(self, order, random):
-        """Splits the pairs into batches: arrays of row numbers."""
-        if self.bucketing is None:
-            return self._split(order, self.batch_size)
-        if self.bucketing == "sorted_pool":
-            pools = self._pools(order)
-            return itertools.chain.from_iterable(
-                self._shuffled(self._split(pool, self.batch_size), random)
-                for pool in pools
-            )
-        groups = []
-        by_length = order[np.argsort(self.padded[order], kind="stable")]
-        limits = np.flatnonzero(np.diff(self.padded[by_length])) + 1
-        for bucket in np.split(by_length, limits):
-            size = self.batch_size
-            if self.bucketing == "tokens":
-                size = self.tokens_per_batch // int(self.padded[bucket[0]])
-            groups += self._split(bucket, size)
-        return self._shuffled(groups, random)
-
-    def _pools(self, order):
-        size = self.batch_size * self.pool_batches
-        for start in range(0, len(order), size):
-            pool = order[start : start + size]
-            yield pool[np.argsort(self.longer[pool], kind="stable")]
-
-    def _split(self, rows, size):
-        batches = [rows[start : start + size] for start in range(0, len(rows), size)]
-        if self.drop_remainder and len(batches[-1]) < size:
-            batches.pop()
-        return batches
-
-    def _shuffled(self, batches, random):
-        if random is not None:
-            random.shuffle(batches)
-        return batches
-
-
-def _up_to(length, multiple):
-    return -(-length // multiple) * multiple
-
-
-def _padded(ids, rows, length):
-    """Rows of a flat array as one padded `int32` matrix."""
-    flat, limits = ids
-    columns = np.arange(length)
-    real = columns < (limits[rows + 1] - limits[rows])[:, None]
-    places = np.where(real, limits[rows][:, None] + columns, 0)
-    return np.where(real, flat[places], np.int32(PAD_ID))
-
-
-def _kept(flat, lengths, keep):
-    """The rows to keep, as a flat array and the limits of its rows."""
-    flat = flat[np.repeat(keep, lengths)]
-    return flat, np.concatenate([[0], np.cumsum(lengths[keep])])
-
-
-def _pair_chunks(pairs):
-    """Gives (sources, targets) as tensors of some thousand pairs at a time."""
     if isinstance(pairs, tf.data.Dataset):
-        yield from pairs.batch(_CHUNK)
-        return
-    pairs = iter(pairs)
-    while chunk := list(itertools.islice(pairs, _CHUNK)):
-        sources, targets = zip(*chunk)
-        yield tf.constant(sources, tf.string), tf.constant(targets, tf.string)
+        dataset = pairs.batch(_CHUNK)
+    else:
+        strings = tf.TensorSpec([None], tf.string)
+        dataset = tf.data.Dataset.from_generator(
+            chunks, output_signature=(strings, strings)
+        )
+    return dataset.map(encode, num_parallel_calls=tf.data.AUTOTUNE)
 
 
 def _read_lines(path):
@@ -554,23 +387,24 @@ def _read_lines(path):
     return [line.strip() for line in lines]
 
 
-def _corpus(sources, targets, name, where, first):
-    """Leaves out the pairs with an empty side, and says so."""
+def _without_empty(sources, targets, name):
+    """A corpus of the pairs both of whose sides hold text."""
     keep = [bool(source and target) for source, target in zip(sources, targets)]
-    for side, place in zip((sources, targets), where):
-        empty = [number for number, text in enumerate(side, first) if not text]
-        if empty:
-            warnings.warn(
-                f"{place} {empty[0]} is empty, the first of {len(empty)}: such pairs "
-                "are left out.",
-                EmptySideWarning,
-                stacklevel=3,
-            )
     return PairCorpus(
         itertools.compress(sources, keep),
         itertools.compress(targets, keep),
         name,
         keep.count(False),
+    )
+
+
+def _warn_empty(finding, numbers, stacklevel=2):
+    """Says once where the first pair with an empty side stands, and how many are."""
+    warnings.warn(
+        f"{finding.format(numbers[0])}, the first of {len(numbers)}: such pairs are "
+        "left out.",
+        EmptySideWarning,
+        stacklevel=stacklevel + 1,
     )
 
 
@@ -595,19 +429,17 @@ def _folder_files(folder, source, target, split):
     return [folder / name for name in wanted]
 
 
-def _check_line_ends(paths, expected):
+def _check_line_ends(paths):
     """Finds what `TranslateFolder`, but no one else, takes for the end of a line."""
     for path in paths:
-        text = path.read_bytes().decode("utf-8-sig")
-        if len(text.splitlines()) == expected:
-            continue
-        for number, line in enumerate(text.split("\n"), 1):
-            if len(line.splitlines()) > 1:
-                raise ValueError(
-                    "A line must not hold another line separator, at which "
-                    f"`tfds.TranslateFolder` would split it. Received {path} with one "
-                    f"in line {number}. Read the files with `parallel_files`."
-                )
+        text = path.read_bytes().decode("utf-8")
+        if found := _OTHER_LINE_ENDS.search(text):
+            line = text.count("\n", 0, found.start()) + 1
+            raise ValueError(
+                "A line must not hold another line separator, at which "
+                f"`tfds.TranslateFolder` would split it. Received {path} with "
+                f"{found[0]!r} in line {line}. Read the files with `parallel_files`."
+            )
 
 
 def _check_prepared(builder, name, data_dir):
@@ -641,7 +473,7 @@ def _read_builder(tfds, builder, split, source, target):
         for side, texts in zip(sides, batch):
             for text in texts:
                 try:
-                    side.append(text.decode("utf-8").strip())
+                    side.append(text.decode("utf-8-sig").strip())
                 except UnicodeDecodeError as error:
                     raise ValueError(
                         f"Text must be UTF-8. Received {builder.name}[{split}] with "

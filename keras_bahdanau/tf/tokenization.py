@@ -11,6 +11,10 @@ speaks of, and on the punctuation rather than on the word next to it. The marks 
 `detokenize(tokenize(x))` equal `normalize(x)` for every string `x`.
 """
 
+import functools
+import sys
+import unicodedata
+
 import tensorflow as tf
 
 JOINER = "\uffed"
@@ -59,13 +63,14 @@ _WORD = rf"(?s:{_CHARACTER}.*)"
 
 
 def normalize(strings):
-    """Gives text its one normal form: clean UTF-8 with single plain blanks.
+    r"""Gives text its one normal form: clean UTF-8 with single plain blanks.
 
     Invalid bytes become U+FFFD. Any run of blanks (no-break, thin, ideographic, tabs
     and line ends included) becomes one plain blank, and none is left at either end.
-    Soft hyphens, zero-width spaces and byte order marks are dropped. The two marks of
-    `tokenize` become look-alikes: U+FFED a black square, U+2581 a low line. Case and
-    punctuation stay as they are.
+    A letter and the accents after it become one letter where Unicode has it, as in
+    its normal form C. Soft hyphens, zero-width spaces and byte order marks are
+    dropped. The two marks of `tokenize` become look-alikes: U+FFED a black square,
+    U+2581 a low line. Case and punctuation stay as they are.
 
     Args:
         strings: String tensor of any shape, or what converts to one.
@@ -86,7 +91,9 @@ def normalize(strings):
     strings = tf.strings.regex_replace(strings, JOINER, "\u25a0")
     strings = tf.strings.regex_replace(strings, SPACER, "_")
     strings = tf.strings.regex_replace(strings, _BLANKS, " ")
-    return tf.strings.regex_replace(strings, "^ | $", "")
+    strings = tf.strings.regex_replace(strings, "^ | $", "")
+    accents = tf.reduce_any(tf.strings.regex_full_match(strings, r"(?s).*\p{M}.*"))
+    return tf.cond(accents, lambda: _compose(strings), lambda: strings)
 
 
 def tokenize(strings, lowercase=False):
@@ -180,6 +187,47 @@ def surface(tokens):
     return tf.strings.regex_replace(
         tokens, f"^[{JOINER}{SPACER}]|[{JOINER}{SPACER}]$", ""
     )
+
+
+def _compose(strings):
+    """Makes one letter of a letter and the accents after it, up to three."""
+    keys, composed = (tf.constant(column, tf.int64) for column in _compositions())
+    flat = tf.reshape(strings, [-1])
+    rows = tf.cast(tf.strings.unicode_decode(flat, "UTF-8"), tf.int64)
+    for _ in range(3):
+        codes = rows.flat_values
+        # The letter before each character; none before the first of a row.
+        before = tf.concat([[0], codes], axis=0)[:-1]
+        before = tf.where(_is_first(rows), tf.zeros_like(before), before)
+        key = _pair_key(before, codes)
+        place = tf.minimum(tf.searchsorted(keys, key), tf.size(keys) - 1)
+        joins = tf.equal(tf.gather(keys, place), key)
+        letters = tf.where(joins, tf.gather(composed, place), codes)
+        followed = tf.concat([joins, [False]], axis=0)[1:]
+        after = tf.concat([letters, [0]], axis=0)[1:]
+        rows = rows.with_flat_values(tf.where(followed, after, codes))
+        rows = tf.ragged.boolean_mask(rows, rows.with_flat_values(~joins))
+    flat = tf.strings.unicode_encode(tf.cast(rows, tf.int32), "UTF-8")
+    return tf.reshape(flat, tf.shape(strings))
+
+
+@functools.cache
+def _compositions():
+    """The pairs of a letter and an accent that Unicode composes, by rising key."""
+    pairs = {}
+    for code in range(sys.maxunicode + 1):
+        parts = unicodedata.decomposition(chr(code)).split()
+        if len(parts) != 2 or parts[0].startswith("<"):
+            continue
+        letter, accent = (int(part, 16) for part in parts)
+        excluded = unicodedata.normalize("NFC", chr(code)) != chr(code)
+        if unicodedata.combining(chr(accent)) and not excluded:
+            pairs[_pair_key(letter, accent)] = code
+    return tuple(zip(*sorted(pairs.items())))
+
+
+def _pair_key(letter, accent):
+    return letter * 2**21 + accent
 
 
 def _mark(pieces, joined, first):
