@@ -29,7 +29,8 @@ class Spec:
     """One input: its shape after the batch axis, in sizes and the letters S and T.
 
     `ids` are integers in `[1, below)` with 0 as padding; other inputs are numbers.
-    A masked input is padded along its first axis; numbers get a mask of their own.
+    A masked input is padded along its first axis, and so are all that share its
+    letter there; numbers get a mask of their own.
     """
 
     shape: tuple
@@ -79,6 +80,11 @@ class Case:
     def mask_names(self):
         return self.masks or (None,) * len(self.outputs)
 
+    def is_padded(self, name):
+        """Whether an input runs along a masked one: it gets as much padding."""
+        letters = {spec.shape[0] for spec in self.inputs.values() if spec.masked}
+        return self.inputs[name].shape[0] in letters
+
 
 @keras.saving.register_keras_serializable(package="keras_bahdanau_tests")
 class Masked(keras.layers.Layer):
@@ -120,7 +126,7 @@ def mask_of(length, padding=0):
 
 
 def draw(case, padding=0, seed=11):
-    """The case's inputs as arrays, masked ones padded by `padding` more positions."""
+    """The case's inputs as arrays, padded by `padding` more positions."""
     arrays = {}
     for name, spec in case.inputs.items():
         rng = np.random.default_rng([seed, len(arrays)])
@@ -129,7 +135,7 @@ def draw(case, padding=0, seed=11):
             array = rng.integers(1, spec.below, shape, dtype="int32")
         else:
             array = rng.normal(size=shape).astype("float32")
-        if spec.masked:
+        if case.is_padded(name):
             extra = [(0, 0)] * array.ndim
             extra[1] = (0, padding)
             fill = 0 if spec.is_ids else GARBAGE
@@ -206,7 +212,7 @@ def numbers(tensors):
 def assert_close(actual, expected, atol=1e-5):
     assert len(actual) == len(expected)
     for one, other in zip(actual, expected):
-        np.testing.assert_allclose(one, other, rtol=0, atol=atol)
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=atol)
 
 
 def real_positions(case, index, array):
@@ -302,8 +308,12 @@ def fit_one_step(case, layer, **compile_options):
     rng = np.random.default_rng(17)
     targets = [rng.normal(size=output.shape).astype("float32") for output in outputs]
     before = {w.path: ops.convert_to_numpy(w).copy() for w in layer.trainable_weights}
+    optimizer = keras.optimizers.SGD(0.5)
+    if keras.config.dtype_policy().name == "mixed_float16":
+        # The default of 2 ** 15 makes the first steps overflow and be left out.
+        optimizer = keras.optimizers.LossScaleOptimizer(optimizer, initial_scale=2.0)
     model.compile(
-        optimizer=keras.optimizers.SGD(0.5),
+        optimizer=optimizer,
         loss=["mean_squared_error"] * len(targets),
         **compile_options,
     )
@@ -376,9 +386,13 @@ def parts(thing, seen=None):
 
 
 def stored(layer):
-    """What each part of the layer holds: attribute names, and which object each is."""
+    """What each part of the layer holds: attribute names, and which object each is.
+
+    Less the names that TensorFlow gives whatever it tracks for a checkpoint.
+    """
     return [
-        {name: id(value) for name, value in vars(part).items()} for part in parts(layer)
+        {k: id(v) for k, v in vars(part).items() if not k.startswith("_self_")}
+        for part in parts(layer)
     ]
 
 
@@ -418,7 +432,7 @@ def check_more_padding_changes_nothing(case, tmp_path):
         assert np.isfinite(more).all()
         for value in (more[overlap], third[overlap]):
             got = real_positions(case, index, value)
-            np.testing.assert_allclose(got, wanted, rtol=0, atol=1e-5)
+            np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
 
 
 def check_a_row_does_not_depend_on_its_batch(case, tmp_path):
