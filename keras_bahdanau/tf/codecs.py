@@ -2,6 +2,8 @@
 
 import base64
 import collections
+import functools
+import hashlib
 import importlib
 import io
 import itertools
@@ -18,6 +20,7 @@ SPECIAL_TOKENS = ("<pad>", "<unk>", "<start>", "<end>")
 
 _FORMAT = "keras_bahdanau.codec/1"
 _CHUNK = 4096
+_STRINGS = [tf.TensorSpec([None], tf.string, name="strings")]
 
 
 class Codec(tf.Module):
@@ -231,7 +234,7 @@ class WordCodec(Codec):
         for name, value in (("max_size", max_size), ("min_frequency", min_frequency)):
             if value < 1:
                 raise ValueError(f"`{name}` must be 1 or more. Received: {value}.")
-        split = _compiled(lambda strings: tokenize(strings, lowercase).flat_values)
+        split = _splitter(bool(lowercase))
         counts = collections.Counter()
         for chunk in _chunks(texts):
             counts.update(split(chunk).numpy().tolist())
@@ -291,7 +294,7 @@ class SubwordCodec(Codec):
     Example:
 
     >>> texts = ["the cat sees the dog.", "the dog sleeps."]
-    >>> codec = SubwordCodec.train(texts, vocabulary_size=26)
+    >>> codec = SubwordCodec.train(texts, vocabulary_size=20)
     >>> ids = codec.encode(["the cats sleep."])
     >>> codec.decode(ids).numpy().tolist()
     [b'the cats sleep.']
@@ -301,11 +304,10 @@ class SubwordCodec(Codec):
 
     def __init__(self, model, lowercase=False):
         super().__init__(name="subword_codec")
-        text = _import("tensorflow_text", "tensorflow-text")
         self.model = base64.b64decode(model) if isinstance(model, str) else bytes(model)
         self.lowercase = bool(lowercase)
-        self._to_ids = text.SentencepieceTokenizer(self.model, out_type=tf.int32)
-        self._to_pieces = text.SentencepieceTokenizer(self.model, out_type=tf.string)
+        self._to_ids = _tokenizer(self.model, tf.int32)
+        self._to_pieces = _tokenizer(self.model, tf.string)
         self.vocabulary_size = int(self._to_ids.vocab_size())
         _check_special_ids(self._to_ids)
 
@@ -375,13 +377,14 @@ class SubwordCodec(Codec):
             )
         except (RuntimeError, OSError) as error:
             raise ValueError(
-                f"SentencePiece must be able to train on `texts`. Received text that "
-                f"it refuses with vocabulary_size={vocabulary_size}: {error}"
+                "`texts` must be able to fill `vocabulary_size`. Received "
+                f"vocabulary_size={vocabulary_size} and text of which SentencePiece "
+                f"says: {error} Change the size as it says, or give more text."
             ) from error
         return cls(model.getvalue(), lowercase)
 
     def tokenize(self, strings):
-        return self._to_pieces.tokenize(self._prepare(strings))
+        return self._to_pieces.tokenize(_preparer(self.lowercase)(strings))
 
     def detokenize(self, tokens):
         return self._to_pieces.detokenize(tokens)
@@ -390,18 +393,44 @@ class SubwordCodec(Codec):
         model = base64.b64encode(self.model).decode("ascii")
         return {"model": model, "lowercase": self.lowercase}
 
-    def _prepare(self, strings):
-        strings = normalize(strings)
-        return tf.strings.lower(strings, "utf-8") if self.lowercase else strings
-
     def _encode(self, strings):
-        return self._to_ids.tokenize(self._prepare(strings))
+        return self._to_ids.tokenize(_preparer(self.lowercase)(strings))
 
     def _decode(self, ids):
         return self._to_ids.detokenize(ids)
 
     def _ids_to_tokens(self, ids):
         return ids.with_flat_values(self._to_ids.id_to_string(ids.flat_values))
+
+
+class _NamedModel(tf.saved_model.experimental.TrackableResource):
+    """A SentencePiece model that stays until the process ends.
+
+    The resource that the tokenizer makes by itself has no name and belongs to an eager
+    kernel: `keras.utils.set_random_seed` and `clear_session` drop such kernels, and
+    traced functions then fail. A named one is kept; equal models share it.
+    """
+
+    def __init__(self, model):
+        super().__init__()
+        self._model = model
+        self._shared_name = "sentencepiece_" + hashlib.sha256(model).hexdigest()
+        # Reading it creates the resource.
+        _ = self.resource_handle
+
+    def _create_resource(self):
+        module = "tensorflow_text.python.ops.sentencepiece_tokenizer"
+        operations = importlib.import_module(module).gen_sentencepiece_tokenizer
+        return operations.sentencepiece_op(
+            model=self._model, shared_name=self._shared_name
+        )
+
+
+def _tokenizer(model, out_type):
+    text = _import("tensorflow_text", "tensorflow-text")
+    tokenizer = text.SentencepieceTokenizer(model, out_type=out_type)
+    tokenizer._model_resource = _NamedModel(model)
+    return tokenizer
 
 
 def load_codec(path):
@@ -452,19 +481,29 @@ def _chunks(texts):
 
 def _lines(texts, lowercase):
     """Gives the normalised, non-empty strings of `texts` one by one."""
+    prepare = _preparer(bool(lowercase))
+    for chunk in _chunks(texts):
+        yield from (line.decode() for line in prepare(chunk).numpy() if line)
+
+
+@functools.cache
+def _splitter(lowercase):
+    """A traced function from strings to all of their tokens."""
+    return tf.function(
+        lambda strings: tokenize(strings, lowercase).flat_values,
+        input_signature=_STRINGS,
+    )
+
+
+@functools.cache
+def _preparer(lowercase):
+    """A traced function from strings to what SentencePiece is to see of them."""
 
     def prepare(strings):
         strings = normalize(strings)
         return tf.strings.lower(strings, "utf-8") if lowercase else strings
 
-    prepare = _compiled(prepare)
-    for chunk in _chunks(texts):
-        yield from (line.decode() for line in prepare(chunk).numpy() if line)
-
-
-def _compiled(function):
-    signature = [tf.TensorSpec([None], tf.string, name="strings")]
-    return tf.function(function, input_signature=signature)
+    return tf.function(prepare, input_signature=_STRINGS)
 
 
 def _as_text(word):

@@ -143,7 +143,8 @@ def detokenize(tokens):
     """Joins tokens into sentences; undoes `tokenize`.
 
     Args:
-        tokens: Ragged string tensor of shape `(B, None)`, or what converts to one.
+        tokens: Ragged string tensor of shape `(B, None)`, or what converts to one. In
+            a dense tensor, empty strings are padding.
 
     Returns:
         String tensor of shape `(B,)`.
@@ -153,7 +154,9 @@ def detokenize(tokens):
     >>> print(detokenize([["J'", "ai", "faim", "▁!"]]).numpy()[0].decode())
     J'ai faim !
     """
-    if not isinstance(tokens, tf.RaggedTensor):
+    if tf.is_tensor(tokens) and not isinstance(tokens, tf.RaggedTensor):
+        tokens = tf.ragged.boolean_mask(tokens, tf.not_equal(tokens, ""))
+    elif not tf.is_tensor(tokens):
         tokens = tf.ragged.constant(tokens, tf.string, ragged_rank=1)
     values = tokens.flat_values
     bare = surface(values)
