@@ -1,0 +1,57 @@
+"""Recurrent attention for Keras 3.
+
+Layers and models in `keras.ops`, for the TensorFlow, JAX and torch backends.
+What needs TensorFlow itself (text, datasets, export) is in `keras_bahdanau.tf`,
+which is imported by name.
+
+Letters of shapes, in all docstrings: `B` batch, `S` source positions, `T`
+target positions, `D` features, `U` units, `A` attention units, `K` beams, `V`
+vocabulary. Masks are boolean, `True` where a position is real.
+"""
+
+from keras_bahdanau.attention import (
+    BahdanauAttention,
+    FixedContext,
+    additive_scores,
+    masked_softmax,
+)
+from keras_bahdanau.bridge import StateBridge
+from keras_bahdanau.decoder import (
+    AttentiveGRUDecoderCell,
+    AttentiveRNN,
+    MemoryStates,
+)
+from keras_bahdanau.encoder import BidirectionalGRUEncoder
+from keras_bahdanau.initializers import BlockOrthogonal
+from keras_bahdanau.losses import TokenCrossentropy
+from keras_bahdanau.metrics import Perplexity, TokenAccuracy
+from keras_bahdanau.models import RNNEncoderDecoder, RNNSearch
+from keras_bahdanau.readout import Maxout, MaxoutReadout
+from keras_bahdanau.recipes import modern_recipe, paper_recipe
+from keras_bahdanau.search import SearchResult, greedy_search
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AttentiveGRUDecoderCell",
+    "AttentiveRNN",
+    "BahdanauAttention",
+    "BidirectionalGRUEncoder",
+    "BlockOrthogonal",
+    "FixedContext",
+    "Maxout",
+    "MaxoutReadout",
+    "MemoryStates",
+    "Perplexity",
+    "RNNEncoderDecoder",
+    "RNNSearch",
+    "SearchResult",
+    "StateBridge",
+    "TokenAccuracy",
+    "TokenCrossentropy",
+    "additive_scores",
+    "greedy_search",
+    "masked_softmax",
+    "modern_recipe",
+    "paper_recipe",
+]

@@ -1,0 +1,622 @@
+"""The attentive decoder: a GRU that looks at a memory before each update."""
+
+import math
+
+import keras
+from keras import ops
+
+from keras_bahdanau.attention import flatten_positions
+from keras_bahdanau.loop import run_steps
+
+LOOK_UPDATE_GENERATE = "look_update_generate"
+LOOK_GENERATE_UPDATE = "look_generate_update"
+STEP_ORDERS = (LOOK_UPDATE_GENERATE, LOOK_GENERATE_UPDATE)
+# What rides along as states where plain `keras.layers.RNN` runs the cell.
+MEMORY_STATES = ("memory", "keys", "memory_mask")
+
+
+@keras.saving.register_keras_serializable(package="keras_bahdanau")
+class AttentiveGRUDecoderCell(keras.layers.GRUCell):
+    """One step of the paper's decoder: look at the memory, then update.
+
+        c_i  = attention(s_{i-1}, memory)                            (B, D)
+        z_i  = sigmoid(W_z y_{i-1} + U_z s_{i-1} + C_z c_i)          (B, U)
+        r_i  = sigmoid(W_r y_{i-1} + U_r s_{i-1} + C_r c_i)          (B, U)
+        s~_i = tanh(W y_{i-1} + U (r_i * s_{i-1}) + C c_i)           (B, U)
+        s_i  = z_i * s_{i-1} + (1 - z_i) * s~_i                      (B, U)
+
+    The update gate is written as Keras writes it. The paper has `1 - z` in
+    place of `z`, which is the same unit with the weights of the gate negated.
+
+    It is a `keras.layers.GRUCell` whose candidate and gates also see a
+    context, and takes all the arguments of one; with a context kernel of
+    zeros it equals one. Use it in `AttentiveRNN`, which hands it the memory,
+    or in plain `keras.layers.RNN` with the states that `MemoryStates` makes.
+
+    Masking: the mask of the memory keeps the attention off padding. Masks of
+    the sequence are the business of the layer around the cell.
+
+    Args:
+        units: size `U` of the state.
+        attention: `BahdanauAttention`, or any layer with its methods
+            `project_keys` and `reader`.
+        step_order: what the output of step `i` is. With
+            `"look_update_generate"` it is the new state `s_i`; with
+            `"look_generate_update"` it is the state `s_{i-1}` that looked at
+            the memory, as in the readout of the paper's appendix.
+        output_context: whether the output is `[state; context]`,
+            `(B, U + D)`, in place of the state. (`AttentiveRNN` returns
+            contexts by an option of its own.)
+        context_dim: size `D` of the memory's vectors. Needed only where the
+            cell is built before its attention, which is neither the case in
+            `AttentiveRNN` nor after `MemoryStates`.
+        context_initializer: initializer of `context_kernel` (`C`).
+        context_regularizer: regularizer of `context_kernel`.
+        context_constraint: constraint of `context_kernel`.
+        reset_after: whether the reset gate comes after the recurrent product.
+            `False` is the paper, and the default here.
+        **kwargs: further arguments of `keras.layers.GRUCell`, such as
+            `dropout`, `recurrent_dropout`, `kernel_initializer`, `seed`.
+            Dropout masks are the same for all steps of a sequence.
+
+    Call arguments:
+        inputs: `y_{i-1}`, `(B, m)`.
+        states: list `[s_{i-1}, memory, keys, memory_mask]` of shapes
+            `(B, U)`, `(B, S, D)`, `(B, S, A)`, `(B, S)`.
+        training: whether to apply dropout.
+
+    Returns:
+        The output, `(B, U)`, and the list of states with `s_i` in front.
+
+    Raises:
+        ValueError: if `step_order` is unknown, if `attention` has not the two
+            methods, or if the states are not the four named above.
+
+    Example:
+
+    >>> import keras, numpy as np
+    >>> attention = BahdanauAttention(5)
+    >>> cell = AttentiveGRUDecoderCell(3, attention)
+    >>> states = MemoryStates(attention)([np.ones((2, 3)), np.ones((2, 7, 4))])
+    >>> decoder = keras.layers.RNN(cell, return_sequences=True)
+    >>> tuple(decoder(np.ones((2, 6, 8)), initial_state=states).shape)
+    (2, 6, 3)
+
+    Reference: Bahdanau, Cho and Bengio 2014, appendix A.1.2 and A.2.2.
+    `[W_z, W_r, W]` is `kernel`, `[U_z, U_r, U]` is `recurrent_kernel`,
+    `[C_z, C_r, C]` is `context_kernel` (each transposed).
+    """
+
+    def __init__(
+        self,
+        units,
+        attention,
+        step_order=LOOK_UPDATE_GENERATE,
+        output_context=False,
+        context_dim=None,
+        context_initializer="glorot_uniform",
+        context_regularizer=None,
+        context_constraint=None,
+        reset_after=False,
+        recurrent_dropout=0.0,
+        **kwargs,
+    ):
+        super().__init__(units, reset_after=reset_after, **kwargs)
+        # Set afterwards: GRUCell would draw one mask for each gate.
+        self.recurrent_dropout = min(1.0, max(0.0, recurrent_dropout))
+        if step_order not in STEP_ORDERS:
+            raise ValueError(
+                f"`step_order` must be one of {STEP_ORDERS}. "
+                f"Received: step_order={step_order!r}"
+            )
+        if not all(hasattr(attention, m) for m in ("project_keys", "reader")):
+            raise ValueError(
+                "`attention` must be a layer with the methods `project_keys` "
+                "and `reader`, such as BahdanauAttention. "
+                f"Received: attention={attention!r}"
+            )
+        self.attention = attention
+        self.step_order = step_order
+        self.output_context = output_context
+        self.context_dim = context_dim
+        self.context_initializer = keras.initializers.get(context_initializer)
+        self.context_regularizer = keras.regularizers.get(context_regularizer)
+        self.context_constraint = keras.constraints.get(context_constraint)
+        # One entry each for s, memory, keys, mask. Keras wants plain integers;
+        # the last three are not used as sizes.
+        self.state_size = [units, units, units, 1]
+
+    def build(self, input_shape, memory_shape=None):
+        """Creates the weights.
+
+        Args:
+            input_shape: shape of `y_{i-1}`, `(B, m)`.
+            memory_shape: shape of the memory, `(B, S, D)`; may be left out
+                where `attention` is built or `context_dim` is given.
+        """
+        if memory_shape is None:
+            memory_shape = (None, None, self._known_context_dim())
+        if not self.attention.built:
+            self.attention.build([(None, self.units), tuple(memory_shape)])
+        super().build(input_shape)
+        context_dim = memory_shape[-1]
+        self.context_kernel = self.add_weight(
+            name="context_kernel",
+            shape=(context_dim, 3 * self.units),
+            initializer=self.context_initializer,
+            regularizer=self.context_regularizer,
+            constraint=self.context_constraint,
+        )
+        if self.output_context:
+            self.output_size = self.units + context_dim
+        self.built = True
+
+    def _known_context_dim(self):
+        if self.context_dim is not None:
+            return self.context_dim
+        if self.attention.built:
+            return self.attention.value_dim
+        raise ValueError(
+            "The cell cannot tell the size of the memory's vectors. Call "
+            "MemoryStates(attention) with the same attention before the RNN "
+            "layer, or give the cell `context_dim`, or use AttentiveRNN."
+        )
+
+    def get_initial_state(self, batch_size=None):
+        """Raises: without a memory there is no state to start from."""
+        raise ValueError(
+            "AttentiveGRUDecoderCell needs a memory to look at. Pass "
+            "`initial_state=MemoryStates(attention)([state, memory])` to "
+            "keras.layers.RNN, or use AttentiveRNN."
+        )
+
+    def first_states(self, batch_size):
+        """The list of states to start from where none is given: zeros."""
+        return [ops.zeros((batch_size, self.units), dtype=self.compute_dtype)]
+
+    def project_inputs(self, inputs, training=False):
+        """The part of the gates that the inputs alone decide.
+
+        Args:
+            inputs: `(B, m)`, or `(B, T, m)` for all steps of a sequence.
+            training: whether to apply input dropout. Its mask is one for all
+                steps.
+
+        Returns:
+            `[W_z, W_r, W] y` and the input bias, `(..., 3U)`.
+        """
+        inputs = ops.cast(inputs, self.compute_dtype)
+        if training and self.dropout:
+            shape = ops.shape(inputs)
+            inputs = keras.random.dropout(
+                inputs,
+                self.dropout,
+                noise_shape=(shape[0], *[1] * (len(shape) - 2), shape[-1]),
+                seed=self.seed_generator,
+            )
+        return self._project(inputs)
+
+    def recurrent_dropout_mask(self, state, training=False):
+        """Draws the factor of the state for all steps, or `None`."""
+        if not training or not self.recurrent_dropout:
+            return None
+        return keras.random.dropout(
+            ops.ones_like(state),
+            self.recurrent_dropout,
+            seed=self.seed_generator,
+        )
+
+    def stepper(self, memory, keys, memory_mask=None, recurrent_dropout_mask=None):
+        """Binds a memory and the cell's weights, for a loop over steps.
+
+        The weights are read here, once: a loop that read variables would keep
+        a copy of them for each step's gradient.
+
+        Args:
+            memory: `(B, S, D)`.
+            keys: `attention.project_keys(memory)`, `(B, S, A)`.
+            memory_mask: boolean `(B, S)`, or `None`.
+            recurrent_dropout_mask: factor of the state, `(B, U)`, or `None`.
+
+        Returns:
+            Function `step(projected, states, attention_dropout_mask=None)`.
+            It takes what `project_inputs` returned for one step, `(B, 3U)`,
+            and the list `[s_{i-1}]`, `(B, U)` (for `K` beams on one memory
+            `(B, K, 3U)` and `(B, K, U)`), and returns the output, the list
+            `[s_i]`, the context and the weights.
+        """
+        look = self.attention.reader(memory, keys, memory_mask)
+        update = self._updater(recurrent_dropout_mask)
+        context_kernel = self._weight(self.context_kernel)
+        before = self.step_order == LOOK_GENERATE_UPDATE
+
+        def step(projected, states, attention_dropout_mask=None):
+            state = states[0]
+            context, weights = look(state, attention_dropout_mask)
+            gates = projected + ops.matmul(context, context_kernel)
+            new_state = update(state, gates)
+            output = state if before else new_state
+            if self.output_context:
+                output = ops.concatenate([output, context], axis=-1)
+            return output, [new_state], context, weights
+
+        return step
+
+    def call(self, inputs, states, training=False):
+        if len(states) != 4:
+            raise ValueError(
+                "AttentiveGRUDecoderCell needs the states [state, memory, "
+                "keys, memory_mask], as MemoryStates makes them. Received "
+                f"{len(states)} of them."
+            )
+        if training and getattr(self.attention, "dropout", 0):
+            raise ValueError(
+                "keras.layers.RNN cannot draw the attention's dropout outside "
+                "of its loop. Use AttentiveRNN, or an attention with dropout=0."
+            )
+        state, memory, keys, memory_mask = states
+        recurrent_dropout_mask = None
+        if training and self.dropout:
+            inputs = inputs * self.get_dropout_mask(inputs)
+        if training and self.recurrent_dropout:
+            recurrent_dropout_mask = self.get_recurrent_dropout_mask(state)
+        memory_mask = ops.greater(memory_mask, 0.5)
+        step = self.stepper(memory, keys, memory_mask, recurrent_dropout_mask)
+        output, new_states, _, _ = step(self._project(inputs), [state])
+        return output, [*new_states, *states[1:]]
+
+    def _project(self, inputs):
+        projected = ops.matmul(inputs, self._weight(self.kernel))
+        if self.use_bias:
+            bias = self._weight(self.bias)
+            projected = projected + (bias[0] if self.reset_after else bias)
+        return projected
+
+    def _updater(self, dropout_mask):
+        """Returns the gated update: `s_{i-1}` and gates `(.., 3U)` to `s_i`."""
+        units = self.units
+        kernel = self._weight(self.recurrent_kernel)
+        gate_kernel, candidate_kernel = (
+            kernel[:, : 2 * units],
+            kernel[:, 2 * units :],
+        )
+        gate_bias = candidate_bias = 0.0
+        if self.reset_after and self.use_bias:
+            bias = self._weight(self.bias)[1]
+            gate_bias, candidate_bias = bias[: 2 * units], bias[2 * units :]
+
+        def update(state, gates):
+            dropped = state if dropout_mask is None else state * dropout_mask
+            recurrent = ops.matmul(dropped, gate_kernel) + gate_bias
+            gate = self.recurrent_activation(gates[..., : 2 * units] + recurrent)
+            keep, reset = gate[..., :units], gate[..., units:]
+            if self.reset_after:
+                recurrent = ops.matmul(dropped, candidate_kernel)
+                recurrent = reset * (recurrent + candidate_bias)
+            else:
+                recurrent = ops.matmul(reset * dropped, candidate_kernel)
+            candidate = self.activation(gates[..., 2 * units :] + recurrent)
+            return keep * state + (1 - keep) * candidate
+
+        return update
+
+    def _weight(self, variable):
+        return ops.convert_to_tensor(variable, dtype=self.compute_dtype)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "attention": keras.saving.serialize_keras_object(self.attention),
+            "step_order": self.step_order,
+            "output_context": self.output_context,
+            "context_dim": self.context_dim,
+            "context_initializer": keras.initializers.serialize(
+                self.context_initializer
+            ),
+            "context_regularizer": keras.regularizers.serialize(
+                self.context_regularizer
+            ),
+            "context_constraint": keras.constraints.serialize(self.context_constraint),
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        attention = keras.saving.deserialize_keras_object(config["attention"])
+        return cls(**{**config, "attention": attention})
+
+
+@keras.saving.register_keras_serializable(package="keras_bahdanau")
+class MemoryStates(keras.layers.Layer):
+    """The states from which `keras.layers.RNN` runs an attentive cell.
+
+        states = [state, memory, keys, memory_mask],   keys_j = U_a memory_j
+
+    `keras.layers.RNN` hands states from step to step and nothing else, so
+    that the memory, its keys and its mask travel as states that no step
+    changes. The keys are projected here, once a sentence. `AttentiveRNN` needs
+    none of this.
+
+    Masking: the mask of the memory arrives by itself, becomes the fourth
+    state, and ends here: none of the outputs has a mask.
+
+    Args:
+        attention: the attention of the cell: the same object, not a copy.
+        **kwargs: `name`, `dtype` and the like of `keras.layers.Layer`.
+
+    Call arguments:
+        inputs: list `[state, memory]`, `(B, U)` and `(B, S, D)`.
+        mask: list `[None, memory_mask]`, boolean `(B, S)`.
+
+    Returns:
+        List of state `(B, U)`, memory `(B, S, D)`, keys `(B, S, A)` and mask
+        `(B, S)` (1 for a real position, 0 for padding, as a float: Keras
+        casts states), to be the `initial_state` of `keras.layers.RNN(cell)`.
+
+    Raises:
+        ValueError: if `inputs` is not a list of two.
+
+    Example:
+
+    >>> import numpy as np
+    >>> states = MemoryStates(BahdanauAttention(5))
+    >>> outputs = states([np.ones((2, 3)), np.ones((2, 7, 4))])
+    >>> [tuple(output.shape) for output in outputs]
+    [(2, 3), (2, 7, 4), (2, 7, 5), (2, 7)]
+
+    Reference: Bahdanau, Cho and Bengio 2014, appendix A.1.2 (`U_a h_j` does
+    not depend on the target position).
+    """
+
+    def __init__(self, attention, **kwargs):
+        super().__init__(**kwargs)
+        self.attention = attention
+        self.supports_masking = True
+
+    def build(self, input_shape):
+        """Builds the attention for shapes `[state, memory]`."""
+        self._validate(input_shape)
+        if not self.attention.built:
+            self.attention.build([tuple(shape) for shape in input_shape])
+        self.built = True
+
+    def call(self, inputs, mask=None):
+        self._validate(inputs)
+        state, memory = inputs
+        memory_mask = None if mask is None else mask[1]
+        if memory_mask is None:
+            memory_mask = ops.ones(ops.shape(memory)[:2])
+        keys = self.attention.project_keys(memory)
+        return [state, memory, keys, ops.cast(memory_mask, self.compute_dtype)]
+
+    def _validate(self, inputs):
+        if not isinstance(inputs, (list, tuple)) or len(inputs) != 2:
+            raise ValueError(
+                "MemoryStates must be called on a list [state, memory]. "
+                f"Received: {inputs}"
+            )
+
+    def compute_mask(self, inputs, mask=None):
+        """`None`: the mask of the memory is one of the outputs."""
+        return None
+
+    def compute_output_shape(self, input_shape):
+        """Shapes of state, memory, keys and mask."""
+        state, memory = input_shape
+        keys = (*memory[:-1], self.attention.units)
+        return [tuple(state), tuple(memory), keys, tuple(memory[:-1])]
+
+    def get_config(self):
+        # Serialised twice on purpose. While a model is saved, Keras marks an
+        # object that it meets again as shared; the mark on the first record is
+        # lost when Keras copies this config, the mark on a second is not. The
+        # reloaded model then has one attention here and in the cell.
+        keras.saving.serialize_keras_object(self.attention)
+        attention = keras.saving.serialize_keras_object(self.attention)
+        return {**super().get_config(), "attention": attention}
+
+    @classmethod
+    def from_config(cls, config):
+        attention = keras.saving.deserialize_keras_object(config["attention"])
+        return cls(**{**config, "attention": attention})
+
+
+@keras.saving.register_keras_serializable(package="keras_bahdanau")
+class AttentiveRNN(keras.layers.RNN):
+    """Runs an attentive cell over a sequence, with a memory to look at.
+
+        outputs_i, s_i = cell(sequences_i, s_{i-1}; memory)     i = 1 ... T
+
+    The projections of the inputs and of the memory are made outside of the
+    loop, and the loop does not carry the memory. `T` and `S` may be unknown
+    and differ.
+
+    Masking: the mask of the memory keeps the attention off padding; a masked
+    step of the sequence leaves the state as it was and repeats the last output
+    (zero with `zero_output_for_mask=True`). Masks of embeddings arrive by
+    themselves. The sequence's mask passes on to outputs and contexts.
+
+    Args:
+        cell: `AttentiveGRUDecoderCell`, or any cell with its methods
+            `project_inputs`, `stepper` and `first_states` and an `attention`.
+        return_sequences: whether to return what all steps give, or the last.
+        return_state: whether to return the last state.
+        return_contexts: whether to return the contexts.
+        return_attention_scores: whether to return the attention weights.
+        **kwargs: further arguments of `keras.layers.RNN`: `go_backwards`,
+            `stateful`, `unroll`, `zero_output_for_mask`, `name`, `dtype`.
+
+    Call arguments:
+        sequences: `(B, T, m)`.
+        memory: `(B, S, D)`, or with more leading positions, `(B, H, W, D)`.
+        initial_state: `s_0`, `(B, U)`, or a list of states. Default: zeros.
+        keys: `cell.attention.project_keys(memory)`, where it is at hand.
+        mask, sequences_mask: boolean `(B, T)`; two names of one argument.
+        memory_mask: boolean, the shape of the memory less the last axis.
+        training: whether to apply dropout.
+
+    Returns:
+        The outputs, `(B, T, U)`, or a tuple of those that are asked for, in
+        this order: outputs, contexts `(B, T, D)`, weights `(B, T, S)`, last
+        state `(B, U)`. With `return_sequences=False` there is no axis `T`.
+
+    Raises:
+        ValueError: if the cell lacks a method, or the memory has rank 2.
+
+    Example:
+
+    >>> import numpy as np
+    >>> cell = AttentiveGRUDecoderCell(3, BahdanauAttention(5))
+    >>> decoder = AttentiveRNN(
+    ...     cell, return_sequences=True, return_attention_scores=True
+    ... )
+    >>> outputs, weights = decoder(np.ones((2, 6, 8)), np.ones((2, 7, 4)))
+    >>> tuple(outputs.shape), tuple(weights.shape)
+    ((2, 6, 3), (2, 6, 7))
+
+    Reference: Bahdanau, Cho and Bengio 2014, appendix A.2.2.
+    """
+
+    def __init__(
+        self,
+        cell,
+        return_sequences=False,
+        return_state=False,
+        return_contexts=False,
+        return_attention_scores=False,
+        **kwargs,
+    ):
+        needed = ("project_inputs", "stepper", "first_states", "attention")
+        missing = [name for name in needed if not hasattr(cell, name)]
+        if missing:
+            raise ValueError(
+                "AttentiveRNN needs a cell such as AttentiveGRUDecoderCell. "
+                f"Received: cell={cell!r}, which lacks {missing}"
+            )
+        super().__init__(
+            cell,
+            return_sequences=return_sequences,
+            return_state=return_state,
+            **kwargs,
+        )
+        self.return_contexts = return_contexts
+        self.return_attention_scores = return_attention_scores
+        # Of the cell's states, the memory and its companions stay outside.
+        self.state_size = self.state_size[: -len(MEMORY_STATES)]
+
+    def build(self, sequences_shape, memory_shape, initial_state_shape=None):
+        """Builds the cell for sequences `(B, T, m)`, memory `(B, .., D)`."""
+        if not self.cell.built:
+            step_shape = (sequences_shape[0], sequences_shape[-1])
+            self.cell.build(step_shape, tuple(memory_shape))
+        super().build(sequences_shape)
+        self.built = True
+
+    def get_initial_state(self, batch_size):
+        """The states to start from where none is given."""
+        return self.cell.first_states(batch_size)
+
+    def call(
+        self,
+        sequences,
+        memory,
+        initial_state=None,
+        keys=None,
+        mask=None,
+        sequences_mask=None,
+        memory_mask=None,
+        training=False,
+    ):
+        memory, memory_mask = flatten_positions(memory, memory_mask)
+        memory = ops.cast(memory, self.cell.compute_dtype)
+        attention = self.cell.attention
+        keys = attention.project_keys(memory) if keys is None else keys
+        states = self._states(sequences, initial_state)
+        projected = self.cell.project_inputs(sequences, training=training)
+        size = projected.shape[-1]
+        # Random numbers cannot be drawn within the loop on every backend. The
+        # attention's are drawn here and ride along behind the inputs.
+        shape = (*ops.shape(sequences)[:2], ops.shape(memory)[1])
+        dropout = attention.dropout_mask(shape, training=training)
+        if dropout is not None:
+            projected = ops.concatenate([projected, dropout], axis=-1)
+        cell_step = self.cell.stepper(
+            memory,
+            keys,
+            memory_mask,
+            self.cell.recurrent_dropout_mask(states[0], training=training),
+        )
+
+        def step(inputs, states):
+            outputs, states, context, weights = cell_step(
+                inputs[..., :size],
+                states,
+                None if dropout is None else inputs[..., size:],
+            )
+            return self._chosen(outputs, context, weights), states
+
+        last, outputs, states = run_steps(
+            step,
+            projected,
+            states,
+            mask=sequences_mask if mask is None else mask,
+            go_backwards=self.go_backwards,
+            unroll=self.unroll,
+            zero_output_for_mask=self.zero_output_for_mask,
+        )
+        if self.stateful:
+            for variable, state in zip(self.states, states, strict=True):
+                variable.assign(ops.cast(state, variable.dtype))
+        outputs = list(outputs if self.return_sequences else last)
+        outputs += states if self.return_state else []
+        outputs = [ops.cast(output, self.compute_dtype) for output in outputs]
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def _states(self, sequences, initial_state):
+        if initial_state is None:
+            initial_state = (
+                self.states
+                if self.stateful
+                else self.get_initial_state(ops.shape(sequences)[0])
+            )
+        if not isinstance(initial_state, (list, tuple)):
+            initial_state = [initial_state]
+        dtype = self.cell.compute_dtype
+        return [ops.convert_to_tensor(s, dtype=dtype) for s in initial_state]
+
+    def _chosen(self, output, context, weights):
+        """Those of the three that are to be returned."""
+        chosen = [output]
+        chosen += [context] if self.return_contexts else []
+        chosen += [weights] if self.return_attention_scores else []
+        return chosen
+
+    def compute_mask(self, sequences, mask):
+        """The sequence's mask, for the outputs and contexts over time."""
+        if isinstance(mask, (list, tuple)):
+            mask = mask[0]
+        mask = mask if self.return_sequences else None
+        masks = self._chosen(mask, mask, mask)
+        masks += [None] * len(self.state_size) if self.return_state else []
+        return masks[0] if len(masks) == 1 else masks
+
+    def compute_output_spec(self, sequences, memory, *args, **kwargs):
+        """Shapes and dtype of what `call` returns."""
+        steps = sequences.shape[:2] if self.return_sequences else (sequences.shape[0],)
+        positions = memory.shape[1:-1]
+        count = None if None in positions else math.prod(positions)
+        shapes = self._chosen(
+            (*steps, self.cell.output_size),
+            (*steps, memory.shape[-1]),
+            (*steps, count),
+        )
+        if self.return_state:
+            shapes += [(sequences.shape[0], size) for size in self.state_size]
+        specs = [keras.KerasTensor(shape, dtype=self.compute_dtype) for shape in shapes]
+        return specs[0] if len(specs) == 1 else tuple(specs)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "return_contexts": self.return_contexts,
+            "return_attention_scores": self.return_attention_scores,
+        }

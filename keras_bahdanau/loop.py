@@ -1,0 +1,112 @@
+"""The loop over time steps."""
+
+import keras
+from keras import ops, tree
+
+
+class _Loop:
+    """The attributes that the loop of `keras.layers.RNN` reads."""
+
+    stateful = False
+    unroll = False
+    return_sequences = True
+    zero_output_for_mask = False
+
+    def __init__(self, step, go_backwards):
+        self.cell = step
+        self.go_backwards = go_backwards
+
+
+def run_steps(
+    step,
+    sequences,
+    states,
+    mask=None,
+    go_backwards=False,
+    unroll=False,
+    zero_output_for_mask=False,
+):
+    """Runs a step function over time with the loop of `keras.layers.RNN`.
+
+        outputs_t, states_t = step(sequences_t, states_{t-1})
+
+    Unlike a cell in a `keras.layers.RNN`, the step may close over any tensor
+    (a memory, which then is no state that the loop copies) and may return any
+    nest of outputs, of any sizes. `keras.ops.scan` would not do: with
+    TensorFlow its outputs must have the shapes of its states, and its gradient
+    does not compile with XLA.
+
+    Masking: where the mask is `False` the states stay as they were and the
+    outputs are those of the step before (or zeros).
+
+    Args:
+        step: function of `(inputs, states)`, with inputs `(B, D)` and a list
+            of states, that returns a nest of outputs `(B, ...)` and the list
+            of new states. It must read variables before the loop, not within.
+        sequences: tensor `(B, T, D)`.
+        states: list of tensors.
+        mask: boolean tensor `(B, T)`, or `None`.
+        go_backwards: whether to start from the last time step.
+        unroll: whether to unroll the loop in the graph (`T` must be known).
+        zero_output_for_mask: whether outputs are zero where the mask is
+            `False`.
+
+    Returns:
+        Nest of the last outputs `(B, ...)`, nest of all outputs
+        `(B, T, ...)`, list of the last states.
+    """
+    if mask is None:
+        return _run(step, sequences, states, go_backwards, unroll)
+    # Keras' own masking does not take a nest of outputs. The mask rides along
+    # as the last column of the inputs, the outputs as states before the rest.
+    outputs, _ = step(sequences[:, 0], states)
+    zeros = tree.map_structure(ops.zeros_like, outputs)
+    step = _masked_step(step, zeros, zero_output_for_mask)
+    column = ops.expand_dims(ops.cast(mask, sequences.dtype), -1)
+    sequences = ops.concatenate([sequences, column], axis=-1)
+    held = tree.flatten(zeros)
+    last, outputs, states = _run(
+        step, sequences, [*held, *states], go_backwards, unroll
+    )
+    return last, outputs, states[len(held) :]
+
+
+def _run(step, sequences, states, go_backwards, unroll):
+    if not unroll:
+        loop = _Loop(step, go_backwards)
+        return keras.layers.RNN.inner_loop(loop, sequences, states, None)
+    if sequences.shape[1] is None:
+        raise ValueError(
+            "A loop over an unknown number of time steps cannot be unrolled. "
+            f"Received sequences of shape {tuple(sequences.shape)}. Give the "
+            "number of steps, or pass `unroll=False`."
+        )
+    steps, all_outputs = range(sequences.shape[1]), []
+    for index in reversed(steps) if go_backwards else steps:
+        outputs, states = step(sequences[:, index], states)
+        all_outputs.append(outputs)
+    stacked = tree.map_structure(
+        lambda *outputs: ops.stack(outputs, axis=1), *all_outputs
+    )
+    return outputs, stacked, states
+
+
+def _masked_step(step, zeros, zero_output_for_mask):
+    """A step that does nothing where the last column of its inputs is 0."""
+    count = len(tree.flatten(zeros))
+
+    def masked_step(inputs, states):
+        real = ops.greater(inputs[..., -1:], 0.5)
+        held = tree.pack_sequence_as(zeros, states[:count])
+        states = list(states[count:])
+
+        def choose(new, old):
+            return ops.where(real, new, old)
+
+        outputs, new_states = step(inputs[..., :-1], states)
+        instead = zeros if zero_output_for_mask else held
+        outputs = tree.map_structure(choose, outputs, instead)
+        states = [choose(*pair) for pair in zip(new_states, states, strict=True)]
+        return outputs, tree.flatten(outputs) + states
+
+    return masked_step
