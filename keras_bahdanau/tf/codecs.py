@@ -14,7 +14,13 @@ import keras
 import tensorflow as tf
 
 from keras_bahdanau.batching import END_ID, PAD_ID, START_ID, UNK_ID
-from keras_bahdanau.tf.tokenization import detokenize, normalize, surface, tokenize
+from keras_bahdanau.tf.tokenization import (
+    detokenize,
+    normalize,
+    string_batch,
+    surface,
+    tokenize,
+)
 
 SPECIAL_TOKENS = ("<pad>", "<unk>", "<start>", "<end>")
 
@@ -81,7 +87,7 @@ class Codec(tf.Module):
         Returns:
             Ragged `int32` tensor of shape `(B, None)`.
         """
-        ids = self._encode(tf.convert_to_tensor(strings, tf.string))
+        ids = self._encode(strings)
         if add_end:
             ends = tf.fill([ids.nrows(), 1], tf.constant(END_ID, ids.dtype))
             ids = tf.concat([ids, ends], axis=1)
@@ -384,7 +390,7 @@ class SubwordCodec(Codec):
         return cls(model.getvalue(), lowercase)
 
     def tokenize(self, strings):
-        return self._to_pieces.tokenize(_preparer(self.lowercase)(strings))
+        return self._to_pieces.tokenize(self._prepare(strings))
 
     def detokenize(self, tokens):
         return self._to_pieces.detokenize(tokens)
@@ -393,8 +399,11 @@ class SubwordCodec(Codec):
         model = base64.b64encode(self.model).decode("ascii")
         return {"model": model, "lowercase": self.lowercase}
 
+    def _prepare(self, strings):
+        return _preparer(self.lowercase)(string_batch(strings))
+
     def _encode(self, strings):
-        return self._to_ids.tokenize(_preparer(self.lowercase)(strings))
+        return self._to_ids.tokenize(self._prepare(strings))
 
     def _decode(self, ids):
         return self._to_ids.detokenize(ids)

@@ -154,9 +154,9 @@ def tfds_pairs(name, split, source, target, data_dir=None, download=False):
 
     Args:
         name: Name of the builder and its configuration, as `"wmt14_translate/fr-en"`,
-            `"ted_hrlr_translate/fr_to_en"` or `"para_crawl/enfr"`.
+            `"ted_hrlr_translate/pt_to_en"` or `"para_crawl/enfr"`; or a builder.
         split: The split or a slice of it, as `"train[:100000]"`. All of it is held in
-            memory.
+            memory; for more, give `translation_batches` a dataset of string pairs.
         source: Feature that holds the source sentence, as `"en"`.
         target: Feature that holds the target sentence.
         data_dir: Folder of prepared sets; by default that of TensorFlow Datasets.
@@ -171,12 +171,24 @@ def tfds_pairs(name, split, source, target, data_dir=None, download=False):
             no such split or feature.
     """
     tfds = _import_tfds()
-    builder = tfds.builder(name, data_dir=data_dir)
+    if isinstance(name, str):
+        builder = tfds.builder(name, data_dir=data_dir)
+    else:
+        builder, name = name, name.name
     if download:
         builder.download_and_prepare()
-    _check_prepared(builder, name, data_dir)
     _check_features(builder, name, source, target)
-    sides = _read_builder(tfds, builder, split, source, target)
+    try:
+        sides = _read_builder(tfds, builder, split, source, target)
+    except AssertionError as error:
+        # So TensorFlow Datasets says that there is no data.
+        place = "" if data_dir is None else f", data_dir={str(data_dir)!r}"
+        raise ValueError(
+            f"{name} must have been prepared. Received a data folder without it: "
+            f"{builder.data_dir}. Prepare it once, with a network: "
+            f"`tfds.builder({name!r}{place}).download_and_prepare()`, or pass "
+            "`download=True`."
+        ) from error
     empty = [number for number, pair in enumerate(zip(*sides)) if not all(pair)]
     if empty:
         _warn_empty(f"{name}[{split}]: example {{}} has an empty side", empty)
@@ -410,6 +422,8 @@ def _warn_empty(finding, numbers, stacklevel=2):
 
 def _folder_files(folder, source, target, split):
     """The two files of a split; every file of the folder must be `LANG.SPLIT.txt`."""
+    if not folder.is_dir():
+        raise ValueError(f"`folder` must be one. Received {folder}: no such folder.")
     names = sorted(path.name for path in folder.iterdir())
     wrong = [
         name for name in names if name.count(".") != 2 or not name.endswith(".txt")
@@ -440,18 +454,6 @@ def _check_line_ends(paths):
                 f"`tfds.TranslateFolder` would split it. Received {path} with "
                 f"{found[0]!r} in line {line}. Read the files with `parallel_files`."
             )
-
-
-def _check_prepared(builder, name, data_dir):
-    if builder.info.splits:
-        return
-    place = "" if data_dir is None else f", data_dir={str(data_dir)!r}"
-    raise ValueError(
-        f"{name} must have been prepared. Received a data folder without it: "
-        f"{builder.data_dir}. Prepare it once, with a network: "
-        f"`tfds.builder({name!r}{place}).download_and_prepare()`, or pass "
-        "`download=True`."
-    )
 
 
 def _check_features(builder, name, source, target):

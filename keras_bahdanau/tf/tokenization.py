@@ -121,8 +121,8 @@ def tokenize(strings, lowercase=False):
     >>> print(*(token.decode() for token in row.numpy()))
     L' eau est-elle froide ▁? ( Oui . )
     """
-    strings = _one_axis(normalize(strings), "strings")
-    text = tf.strings.regex_replace(strings, _TOKEN, JOINER + r"\0")
+    text = normalize(string_batch(strings))
+    text = tf.strings.regex_replace(text, _TOKEN, JOINER + r"\0")
     text = tf.strings.regex_replace(text, f"(^| ){JOINER}", r"\1")
     text = tf.strings.regex_replace(text, JOINER, f" {JOINER}")
     for ending in (_CLITIC, _NEGATION):
@@ -169,6 +169,17 @@ def detokenize(tokens):
     return tf.strings.unsorted_segment_join(
         glue + bare, tokens.value_rowids(), tf.cast(tokens.nrows(), tf.int64)
     )
+
+
+def string_batch(strings):
+    """Gives `strings` as a string tensor, which must have one axis, the batch."""
+    strings = tf.convert_to_tensor(strings, tf.string)
+    if strings.shape.rank not in (1, None):
+        raise ValueError(
+            "`strings` must have one axis, the batch. Received shape "
+            f"{strings.shape}. Wrap a single string in a list."
+        )
+    return strings
 
 
 def surface(tokens):
@@ -265,12 +276,3 @@ def _shift(flags):
 def _is_first(rows):
     """Says which values of a ragged tensor stand first in their row."""
     return tf.equal(tf.ragged.range(rows.row_lengths()).flat_values, 0)
-
-
-def _one_axis(strings, name):
-    if strings.shape.rank not in (1, None):
-        raise ValueError(
-            f"`{name}` must have one axis, the batch. Received shape "
-            f"{strings.shape}. Wrap a single string in a list."
-        )
-    return strings

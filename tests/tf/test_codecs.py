@@ -136,6 +136,12 @@ def test_tokens_stand_one_to_one_with_ids_and_keep_unknown_text(codec):
     assert named.to_list() == tokens.with_flat_values(known).to_list()
 
 
+def test_strings_without_a_batch_axis_are_refused(codec):
+    for method in (codec.encode, codec.tokenize, codec.surfaces):
+        with pytest.raises(ValueError, match="one axis.*Wrap a single string"):
+            method("one sentence")
+
+
 def test_a_codec_survives_a_new_seed_and_a_cleared_session(codec):
     encode = tf.function(
         codec.encode, input_signature=[tf.TensorSpec([None], tf.string)]
