@@ -175,8 +175,8 @@ class StateBridge(keras.layers.Layer):
 
 def _masked_mean(memory, mask):
     """The mean over real positions, summed in float32; 0 where there are none."""
-    dtype = memory.dtype
-    values = ops.cast(memory, keras.backend.result_type(dtype, "float32"))
+    dtype = keras.backend.standardize_dtype(memory.dtype)
+    values = ops.cast(memory, "float64" if dtype == "float64" else "float32")
     if mask is None:
         return ops.cast(ops.mean(values, axis=1), dtype)
     mask = ops.cast(mask, "bool")[:, :, None]

@@ -177,17 +177,23 @@ class BidirectionalGRUEncoder(keras.layers.Layer):
         # Bidirectional rebuilds the forward layer from a config that lacks
         # `use_cudnn`, so without this the copy would go on refusing XLA.
         layer.forward_layer.supports_jit = forward.supports_jit
+        if self.unroll:
+            # Unrolled, Keras 3.15 zeroes the wrong positions (TensorFlow, going
+            # backwards) or none (JAX). `_run_layer` does it instead.
+            layer.forward_layer.zero_output_for_mask = False
+            layer.backward_layer.zero_output_for_mask = False
         return layer
 
     def _make_gru(self, name, seed_offset, go_backwards):
+        # Clones of the initializers: one object gives the same numbers twice.
         return keras.layers.GRU(
             self.units,
             activation=self.activation,
             recurrent_activation=self.recurrent_activation,
             use_bias=self.use_bias,
-            kernel_initializer=self.kernel_initializer,
-            recurrent_initializer=self.recurrent_initializer,
-            bias_initializer=self.bias_initializer,
+            kernel_initializer=self.kernel_initializer.clone(),
+            recurrent_initializer=self.recurrent_initializer.clone(),
+            bias_initializer=self.bias_initializer.clone(),
             kernel_regularizer=self.kernel_regularizer,
             recurrent_regularizer=self.recurrent_regularizer,
             bias_regularizer=self.bias_regularizer,
@@ -200,7 +206,9 @@ class BidirectionalGRUEncoder(keras.layers.Layer):
             return_sequences=True,
             return_state=True,
             go_backwards=go_backwards,
-            unroll=self.unroll,
+            # Torch runs its loop unrolled anyway, and Keras 3.15 fails there when a
+            # backward GRU that is told to unroll meets a mask.
+            unroll=self.unroll and keras.backend.backend() != "torch",
             use_cudnn=self.use_cudnn,
             seed=None if self.seed is None else self.seed + seed_offset,
             dtype=self.dtype_policy,
@@ -235,17 +243,20 @@ class BidirectionalGRUEncoder(keras.layers.Layer):
 
     def _run_layer(self, layer, sequences, initial_state, mask, training):
         """Runs one layer and returns its outputs and its joined last states."""
-        opens_rows = mask is not None and self.reset_after and self.use_cudnn
-        # The mask goes in by hand: Keras drops it when there is a state as well.
+        by_hand = mask is not None and (
+            self.unroll or (self.reset_after and self.use_cudnn)
+        )
+        # Keras would drop an implicit mask where there is an initial state.
         output, forward_state, backward_state = layer(
             sequences,
             initial_state=initial_state,
-            mask=_open_empty_rows(mask) if opens_rows else mask,
+            mask=_open_empty_rows(mask) if by_hand else mask,
             training=training,
         )
         state = ops.concatenate([forward_state, backward_state], axis=-1)
-        if opens_rows:
-            output, state = _close_empty_rows(output, state, initial_state, mask)
+        if by_hand:
+            output = ops.where(mask[:, :, None], output, ops.zeros_like(output))
+            state = _restore_empty_rows(state, initial_state, mask)
         return output, state
 
     def _split_states(self, initial_state):
@@ -315,15 +326,13 @@ def _open_empty_rows(mask):
     return ops.concatenate([ops.logical_or(mask[:, :1], empty), mask[:, 1:]], axis=1)
 
 
-def _close_empty_rows(output, state, initial_state, mask):
-    """Gives all-padding rows outputs 0 and their initial state back."""
+def _restore_empty_rows(state, initial_state, mask):
+    """Gives all-padding rows their initial state back."""
     if initial_state is None:
         untouched = ops.zeros_like(state)
     else:
         untouched = ops.cast(ops.concatenate(initial_state, axis=-1), state.dtype)
-    filled = ops.any(mask, axis=1, keepdims=True)
-    output = ops.where(mask[:, :, None], output, ops.zeros_like(output))
-    return output, ops.where(filled, state, untouched)
+    return ops.where(ops.any(mask, axis=1, keepdims=True), state, untouched)
 
 
 def _is_list_of_shapes(shape):

@@ -42,7 +42,8 @@ def token_losses(labels, logits, label_smoothing=0.0):
     Returns:
         Tensor `(B, T)`: float64 if the logits are, else float32.
     """
-    logits = ops.cast(logits, keras.backend.result_type(logits.dtype, "float32"))
+    is_double = keras.backend.standardize_dtype(logits.dtype) == "float64"
+    logits = ops.cast(logits, "float64" if is_double else "float32")
     picked = ops.take_along_axis(logits, ops.expand_dims(labels, -1), axis=-1)
     picked = ops.squeeze(picked, axis=-1)
     losses = ops.logsumexp(logits, axis=-1) - picked
