@@ -92,6 +92,9 @@ class _EncoderDecoder(keras.Model):
             self.dropout, seed=seed, dtype=dtype, name="input_dropout"
         )
         self.encoder = self._make_encoder(dtype)
+        self.memory_dropout = keras.layers.Dropout(
+            self.dropout, seed=seed, dtype=dtype, name="memory_dropout"
+        )
         self.bridge = StateBridge(
             self.units,
             mode=self.bridge_mode,
@@ -163,6 +166,7 @@ class _EncoderDecoder(keras.Model):
         embedded = self.input_dropout(embedded, training=training)
         values, state, mask = self._annotate(embedded, mask, training)
         state = self.bridge([values, state], mask=[mask, None])
+        values = self.memory_dropout(values, training=training)
         keys = self.decoder.cell.attention.project_keys(values)
         return {"values": values, "keys": keys, "mask": mask}, [state]
 
@@ -339,7 +343,7 @@ class RNNSearch(_EncoderDecoder):
         bridge: what the decoder starts from, the `mode` of `StateBridge`.
         step_order: the `step_order` of `AttentiveGRUDecoderCell`.
         tie_embeddings: whether the target embedding is the output matrix too.
-        dropout: rate for word vectors, encoder layers and readout.
+        dropout: rate for word vectors, encoder layers, memory and readout.
         recurrent_dropout: rate for the states of all GRUs.
         kernel_initializer: initializer of all other matrices.
         recurrent_initializer: initializer of the recurrent matrices.
