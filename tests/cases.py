@@ -131,10 +131,14 @@ BRIDGES = [
 ]
 
 
-def readout_case(name, weights, **options):
+def readout_case(name, weights, tied=False, **options):
+    def make():
+        embedding = keras.layers.ReversibleEmbedding(V, E) if tied else None
+        return kb.MaxoutReadout(V, E, embedding=embedding, **options)
+
     return Case(
         f"MaxoutReadout-{name}",
-        lambda: kb.MaxoutReadout(V, E, **options),
+        make,
         {
             "state": Spec(("T", U), masked=True),
             "embedded": Spec(("T", M)),
@@ -160,6 +164,7 @@ READOUTS = [
         trains=False,
     ),
     readout_case("default", 2 * E * (U + M + D + 1) + V * (E + 1)),
+    readout_case("tied", 2 * E * (U + M + D + 1) + V * (E + 1), tied=True),
     readout_case(
         "pool_3",
         3 * E * (U + M + D) + V * E,
