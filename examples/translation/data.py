@@ -1,0 +1,89 @@
+"""The corpora that train.py can learn from."""
+
+from typing import NamedTuple
+
+from keras_bahdanau.grammar import sample_corpus, split_corpus
+from keras_bahdanau.tf import PairCorpus, parallel_folder, tfds_pairs
+
+GRAMMAR_SIZE, GRAMMAR_HELD_OUT = 27_000, 1_000
+
+
+class Corpus(NamedTuple):
+    """Three `PairCorpus`, and the gold links of the test pairs or `None`."""
+
+    name: str
+    train: PairCorpus
+    validation: PairCorpus
+    test: PairCorpus
+    links: list | None = None
+
+
+def add_arguments(parser):
+    group = parser.add_argument_group(
+        "data", "without --data and --tfds: sentences of the library's own grammar"
+    )
+    group.add_argument(
+        "--data",
+        metavar="FOLDER",
+        help="folder of LANG.SPLIT.txt files, line by line translations",
+    )
+    group.add_argument(
+        "--tfds",
+        metavar="NAME",
+        help="set of TensorFlow Datasets, such as ted_hrlr_translate/fr_to_en",
+    )
+    group.add_argument(
+        "--download", action="store_true", help="let --tfds download the set"
+    )
+    group.add_argument("--source", default="en", help="language to translate from")
+    group.add_argument("--target", default="fr", help="language to translate into")
+    group.add_argument(
+        "--splits",
+        nargs=3,
+        metavar=("TRAIN", "VALIDATION", "TEST"),
+        help="names of the splits, for --tfds also slices such as train[:1%%]",
+    )
+    group.add_argument(
+        "--limit",
+        type=int,
+        metavar="N",
+        help="use N pairs at most for training, for validation and for the test",
+    )
+
+
+def load_corpus(args):
+    """The corpus that the command line asks for."""
+    if args.data and args.tfds:
+        raise SystemExit("--data and --tfds exclude each other.")
+    if not (args.data or args.tfds):
+        return _grammar(args.seed, args.limit)
+    if args.data:
+        splits = args.splits or ("train", "val", "test_2016_flickr")
+        parts = [
+            parallel_folder(args.data, args.source, args.target, split)
+            for split in splits
+        ]
+    else:
+        splits = args.splits or ("train", "validation", "test")
+        parts = [
+            tfds_pairs(
+                args.tfds, split, args.source, args.target, download=args.download
+            )
+            for split in splits
+        ]
+    if args.limit:
+        parts = [part.take(args.limit) for part in parts]
+    return Corpus(args.data or args.tfds, *parts)
+
+
+def _grammar(seed, limit):
+    size = min(limit or GRAMMAR_SIZE, GRAMMAR_SIZE)
+    held_out = min(GRAMMAR_HELD_OUT, max(1, size // 20))
+    drawn = sample_corpus(size + 2 * held_out, seed=seed)
+    parts = split_corpus(drawn, seed=seed, validation=held_out, test=held_out)
+    corpora = [
+        PairCorpus([pair.source for pair in part], [pair.target for pair in part], name)
+        for name, part in parts.items()
+    ]
+    links = [(pair.links, pair.possible_links) for pair in parts["test"]]
+    return Corpus("grammar", *corpora, links)

@@ -1,0 +1,250 @@
+"""Trains RNNsearch to translate, and shows what it has learned.
+
+python examples/translation/train.py
+python examples/translation/train.py --data FOLDER --source en --target fr
+"""
+
+import argparse
+import os
+import pathlib
+import shutil
+import sys
+import time
+
+os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import keras  # noqa: E402
+from data import add_arguments, load_corpus  # noqa: E402
+
+from keras_bahdanau import RNNSearch, modern_recipe  # noqa: E402
+from keras_bahdanau.alignment import alignment_error_rate, hard_alignment  # noqa: E402
+from keras_bahdanau.tf import (  # noqa: E402
+    SubwordCodec,
+    WordCodec,
+    surface,
+    translation_batches,
+)
+from keras_bahdanau.tf.callbacks import TranslationCallback, corpus_bleu  # noqa: E402
+from keras_bahdanau.tf.translator import Translator, load_translator  # noqa: E402
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add_arguments(parser)
+    text = parser.add_argument_group("text")
+    text.add_argument("--lowercase", action="store_true", help="put text in lower case")
+    text.add_argument(
+        "--subwords", type=int, metavar="N", help="SentencePiece with N pieces a side"
+    )
+    text.add_argument("--max-vocabulary", type=int, default=30_000, metavar="N")
+    text.add_argument("--min-frequency", type=int, default=1, metavar="N")
+    text.add_argument(
+        "--max-length", type=int, default=50, help="tokens of a training sentence"
+    )
+    model = parser.add_argument_group("model")
+    model.add_argument("--units", type=int, default=128)
+    model.add_argument("--embedding", type=int, default=96)
+    model.add_argument("--encoder-layers", type=int, default=1)
+    model.add_argument("--dropout", type=float, default=0.1)
+    model.add_argument(
+        "--tie-embeddings",
+        action="store_true",
+        help="the target embedding is the output matrix too",
+    )
+    training = parser.add_argument_group("training")
+    training.add_argument("--epochs", type=int, default=5)
+    training.add_argument("--batch-size", type=int, default=64)
+    training.add_argument("--learning-rate", type=float, default=3e-3)
+    training.add_argument("--label-smoothing", type=float, default=0.1)
+    training.add_argument(
+        "--ema",
+        type=float,
+        default=0.0,
+        metavar="MOMENTUM",
+        help="average the weights over time, such as 0.999",
+    )
+    training.add_argument("--seed", type=int, default=1)
+    training.add_argument(
+        "--mixed-precision",
+        nargs="?",
+        const="mixed_float16",
+        metavar="POLICY",
+        help="a Keras dtype policy (mixed_float16 if none is named)",
+    )
+    training.add_argument("--jit", action="store_true", help="compile with XLA")
+    training.add_argument(
+        "--tensorboard", action="store_true", help="write logs for TensorBoard"
+    )
+    training.add_argument(
+        "--resume", action="store_true", help="go on where a stopped run was"
+    )
+    training.add_argument(
+        "--output",
+        type=pathlib.Path,
+        default=pathlib.Path("runs/translation"),
+        metavar="FOLDER",
+    )
+    return parser.parse_args()
+
+
+def make_codecs(args, corpus):
+    """The codecs of both sides, learned from the training text."""
+    if args.subwords:
+        return [
+            SubwordCodec.train(texts, args.subwords, lowercase=args.lowercase)
+            for texts in (corpus.train.sources, corpus.train.targets)
+        ]
+    return [
+        WordCodec.train(texts, args.max_vocabulary, args.min_frequency, args.lowercase)
+        for texts in (corpus.train.sources, corpus.train.targets)
+    ]
+
+
+def make_model(args, codecs, steps):
+    """RNNsearch, compiled for `steps` steps of training."""
+    if args.mixed_precision:
+        keras.config.set_dtype_policy(args.mixed_precision)
+    model = RNNSearch(
+        *(codec.vocabulary_size for codec in codecs),
+        embedding_dim=args.embedding,
+        units=args.units,
+        num_encoder_layers=args.encoder_layers,
+        tie_embeddings=args.tie_embeddings,
+        dropout=args.dropout,
+        seed=args.seed,
+    )
+    model.build()
+    schedule = keras.optimizers.schedules.CosineDecay(args.learning_rate, steps)
+    recipe = modern_recipe(schedule, args.label_smoothing)
+    if args.ema:
+        recipe["optimizer"].use_ema = True
+        recipe["optimizer"].ema_momentum = args.ema
+    model.compile(**recipe, jit_compile=args.jit)
+    return model
+
+
+def make_callbacks(args, translator, validation):
+    """Their order matters: what is backed up are the weights without averaging."""
+    backup, best = args.output / "backup", args.output / "translator"
+    if not args.resume:
+        shutil.rmtree(backup, ignore_errors=True)
+    translation = TranslationCallback(
+        translator, validation.sources, validation.targets, filepath=best
+    )
+    backup = keras.callbacks.BackupAndRestore(backup, delete_checkpoint=False)
+    if args.ema:
+        averaging = keras.callbacks.SwapEMAWeights(swap_on_epoch=True)
+        callbacks = [backup, averaging, translation]
+    else:
+        callbacks = [translation, backup]
+    callbacks.append(
+        keras.callbacks.CSVLogger(args.output / "log.csv", append=args.resume)
+    )
+    if args.tensorboard:
+        callbacks.append(keras.callbacks.TensorBoard(args.output / "tensorboard"))
+    return callbacks
+
+
+def train(args, corpus):
+    codecs = make_codecs(args, corpus)
+    batching = {"batch_size": args.batch_size, "pad_to_multiple": 8 if args.jit else 1}
+    lengths = {f"max_{side}_length": args.max_length for side in ("source", "target")}
+    batches = translation_batches(
+        corpus.train, *codecs, seed=args.seed, **lengths, **batching
+    )
+    validation = translation_batches(
+        corpus.validation, *codecs, shuffle=False, **lengths, **batching
+    )
+    model = make_model(args, codecs, args.epochs * len(batches))
+    print(
+        f"{corpus.name}: {len(corpus.train)} training pairs, vocabularies of "
+        f"{codecs[0].vocabulary_size} and {codecs[1].vocabulary_size}, "
+        f"{model.count_params():,} parameters"
+    )
+    model.fit(
+        batches,
+        validation_data=validation,
+        epochs=args.epochs,
+        shuffle=False,
+        verbose=1 if sys.stdout.isatty() else 2,
+        callbacks=make_callbacks(args, Translator(model, *codecs), corpus.validation),
+    )
+
+
+def report(args, corpus, translator):
+    """BLEU, examples, and alignments of the test pairs; returns the translations."""
+    sources, references = corpus.test.sources, corpus.test.targets
+    results = translator.translate(sources)
+    texts = [result.text for result in results]
+    print(f"\nTest: {len(texts)} sentences of {corpus.test.name}, greedy search")
+    lowercase = translator.target_codec.lowercase
+    plain = corpus_bleu(texts, references, lowercase)
+    words = corpus_bleu(texts, references, lowercase=True, tokenized=True)
+    print(f"BLEU {plain.score:.2f} ({plain.signature})")
+    print(f"BLEU {words.score:.2f}, tokens in lower case ({words.signature})")
+    for source, reference, text in list(zip(sources, references, texts))[:5]:
+        print(f"  source:      {source}\n  reference:   {reference}")
+        print(f"  translation: {text}")
+    if corpus.links and not args.subwords:
+        rate = alignment_error(translator, corpus)
+        print(f"Alignment error rate {rate:.4f} against the gold links")
+    plot(results, args.output / "attention.png")
+    return texts
+
+
+def alignment_error(translator, corpus):
+    """The alignment error rate of the attention, given the reference translations."""
+    weights = translator.align(corpus.test.sources, corpus.test.targets)
+    found = [
+        hard_alignment(matrix, matrix.shape[1] - 1, matrix.shape[0] - 1)
+        for matrix in weights
+    ]
+    return alignment_error_rate(found, *zip(*corpus.links))
+
+
+def plot(results, path):
+    """Draws the attention of the longest sentence of at most 20 words."""
+    try:
+        from keras_bahdanau.plots import plot_attention
+    except ImportError as error:
+        print(f"No drawing: {error}")
+        return
+    result = max(results, key=lambda one: len(one.source_tokens) % 21)
+    words = [
+        [token.decode() for token in surface(tokens).numpy()]
+        for tokens in (result.source_tokens, result.target_tokens)
+    ]
+    height, width = len(words[1]), len(words[0])
+    figure = plot_attention(result.attention_weights[:height, :width], *words)
+    figure.savefig(path)
+    print(f"Attention drawn in {path}")
+
+
+def export(translator, sources, expected, path):
+    """Exports, loads what was exported, and translates with it."""
+    translator.export(path)
+    exported = load_translator(path)(sources)
+    same = sum(one == other for one, other in zip(exported, expected))
+    print(f"SavedModel in {path}: {same} of {len(sources)} translations are the same")
+    if same < len(sources):
+        raise SystemExit("The exported translator differs from the one in Python.")
+
+
+def main():
+    started = time.time()
+    args = parse_arguments()
+    keras.utils.set_random_seed(args.seed)
+    args.output.mkdir(parents=True, exist_ok=True)
+    corpus = load_corpus(args)
+    train(args, corpus)
+    translator = load_translator(args.output / "translator")
+    texts = report(args, corpus, translator)
+    export(translator, corpus.test.sources, texts, args.output / "saved_model")
+    print(f"Saved in {args.output}; {time.time() - started:.0f} seconds in all")
+
+
+if __name__ == "__main__":
+    main()

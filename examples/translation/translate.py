@@ -1,0 +1,45 @@
+"""Translates lines with a translator that train.py saved or exported.
+
+python examples/translation/translate.py runs/translation/translator "A dog."
+python examples/translation/translate.py runs/translation/saved_model < text.txt
+"""
+
+import argparse
+import os
+import pathlib
+import sys
+
+os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+from keras_bahdanau.alignment import format_alignment, hard_alignment  # noqa: E402
+from keras_bahdanau.tf.translator import load_translator  # noqa: E402
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("translator", type=pathlib.Path, help="folder")
+    parser.add_argument("text", nargs="*", help="sentences; without any: stdin")
+    parser.add_argument(
+        "--alignments",
+        action="store_true",
+        help="print a tab and source-target links of tokens behind each translation",
+    )
+    parser.add_argument("--batch-size", type=int, default=64)
+    args = parser.parse_args()
+    texts = args.text or [line.rstrip("\r\n") for line in sys.stdin]
+    translator = load_translator(args.translator)
+    for result in translator.translate(texts, args.batch_size):
+        print(result.text + ("\t" + links(result) if args.alignments else ""))
+
+
+def links(result):
+    """The links of the translation in the Pharaoh format."""
+    lengths = len(result.source_tokens), len(result.target_tokens)
+    return format_alignment(hard_alignment(result.attention_weights, *lengths))
+
+
+if __name__ == "__main__":
+    main()
