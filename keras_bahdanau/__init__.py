@@ -12,13 +12,11 @@ vocabulary. Masks are boolean, `True` where a position is real.
 from keras_bahdanau.attention import (
     BahdanauAttention,
     FixedContext,
-    additive_scores,
-    masked_softmax,
 )
+from keras_bahdanau.attentive_rnn import AttentiveRNN
 from keras_bahdanau.bridge import StateBridge
 from keras_bahdanau.decoder import (
     AttentiveGRUDecoderCell,
-    AttentiveRNN,
     MemoryStates,
 )
 from keras_bahdanau.encoder import BidirectionalGRUEncoder
@@ -28,6 +26,7 @@ from keras_bahdanau.metrics import Perplexity, TokenAccuracy
 from keras_bahdanau.models import RNNEncoderDecoder, RNNSearch
 from keras_bahdanau.readout import Maxout, MaxoutReadout
 from keras_bahdanau.recipes import modern_recipe, paper_recipe
+from keras_bahdanau.scores import additive_scores, masked_softmax
 from keras_bahdanau.search import SearchResult, greedy_search
 
 __version__ = "0.1.0"

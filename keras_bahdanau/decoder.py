@@ -1,18 +1,11 @@
 """The attentive decoder: a GRU that looks at a memory before each update."""
 
-import math
-
 import keras
 from keras import ops
-
-from keras_bahdanau.attention import flatten_positions
-from keras_bahdanau.loop import run_steps
 
 LOOK_UPDATE_GENERATE = "look_update_generate"
 LOOK_GENERATE_UPDATE = "look_generate_update"
 STEP_ORDERS = (LOOK_UPDATE_GENERATE, LOOK_GENERATE_UPDATE)
-# What rides along as states where plain `keras.layers.RNN` runs the cell.
-MEMORY_STATES = ("memory", "keys", "memory_mask")
 
 
 @keras.saving.register_keras_serializable(package="keras_bahdanau")
@@ -122,8 +115,9 @@ class AttentiveGRUDecoderCell(keras.layers.GRUCell):
         self.context_initializer = keras.initializers.get(context_initializer)
         self.context_regularizer = keras.regularizers.get(context_regularizer)
         self.context_constraint = keras.constraints.get(context_constraint)
-        # One entry each for s, memory, keys, mask. Keras wants plain integers;
-        # the last three are not used as sizes.
+        # In plain RNN: s, memory, keys, mask. Keras wants plain integers; those
+        # of the last three are never used as sizes.
+        self.own_state_size = [units]
         self.state_size = [units, units, units, 1]
 
     def build(self, input_shape, memory_shape=None):
@@ -169,10 +163,6 @@ class AttentiveGRUDecoderCell(keras.layers.GRUCell):
             "`initial_state=MemoryStates(attention)([state, memory])` to "
             "keras.layers.RNN, or use AttentiveRNN."
         )
-
-    def first_states(self, batch_size):
-        """The list of states to start from where none is given: zeros."""
-        return [ops.zeros((batch_size, self.units), dtype=self.compute_dtype)]
 
     def project_inputs(self, inputs, training=False):
         """The part of the gates that the inputs alone decide.
@@ -418,205 +408,3 @@ class MemoryStates(keras.layers.Layer):
     def from_config(cls, config):
         attention = keras.saving.deserialize_keras_object(config["attention"])
         return cls(**{**config, "attention": attention})
-
-
-@keras.saving.register_keras_serializable(package="keras_bahdanau")
-class AttentiveRNN(keras.layers.RNN):
-    """Runs an attentive cell over a sequence, with a memory to look at.
-
-        outputs_i, s_i = cell(sequences_i, s_{i-1}; memory)     i = 1 ... T
-
-    The projections of the inputs and of the memory are made outside of the
-    loop, and the loop does not carry the memory. `T` and `S` may be unknown
-    and differ.
-
-    Masking: the mask of the memory keeps the attention off padding; a masked
-    step of the sequence leaves the state as it was and repeats the last output
-    (zero with `zero_output_for_mask=True`). Masks of embeddings arrive by
-    themselves. The sequence's mask passes on to outputs and contexts.
-
-    Args:
-        cell: `AttentiveGRUDecoderCell`, or any cell with its methods
-            `project_inputs`, `stepper` and `first_states` and an `attention`.
-        return_sequences: whether to return what all steps give, or the last.
-        return_state: whether to return the last state.
-        return_contexts: whether to return the contexts.
-        return_attention_scores: whether to return the attention weights.
-        **kwargs: further arguments of `keras.layers.RNN`: `go_backwards`,
-            `stateful`, `unroll`, `zero_output_for_mask`, `name`, `dtype`.
-
-    Call arguments:
-        sequences: `(B, T, m)`.
-        memory: `(B, S, D)`, or with more leading positions, `(B, H, W, D)`.
-        initial_state: `s_0`, `(B, U)`, or a list of states. Default: zeros.
-        keys: `cell.attention.project_keys(memory)`, where it is at hand.
-        mask, sequences_mask: boolean `(B, T)`; two names of one argument.
-        memory_mask: boolean, the shape of the memory less the last axis.
-        training: whether to apply dropout.
-
-    Returns:
-        The outputs, `(B, T, U)`, or a tuple of those that are asked for, in
-        this order: outputs, contexts `(B, T, D)`, weights `(B, T, S)`, last
-        state `(B, U)`. With `return_sequences=False` there is no axis `T`.
-
-    Raises:
-        ValueError: if the cell lacks a method, or the memory has rank 2.
-
-    Example:
-
-    >>> import numpy as np
-    >>> cell = AttentiveGRUDecoderCell(3, BahdanauAttention(5))
-    >>> decoder = AttentiveRNN(
-    ...     cell, return_sequences=True, return_attention_scores=True
-    ... )
-    >>> outputs, weights = decoder(np.ones((2, 6, 8)), np.ones((2, 7, 4)))
-    >>> tuple(outputs.shape), tuple(weights.shape)
-    ((2, 6, 3), (2, 6, 7))
-
-    Reference: Bahdanau, Cho and Bengio 2014, appendix A.2.2.
-    """
-
-    def __init__(
-        self,
-        cell,
-        return_sequences=False,
-        return_state=False,
-        return_contexts=False,
-        return_attention_scores=False,
-        **kwargs,
-    ):
-        needed = ("project_inputs", "stepper", "first_states", "attention")
-        missing = [name for name in needed if not hasattr(cell, name)]
-        if missing:
-            raise ValueError(
-                "AttentiveRNN needs a cell such as AttentiveGRUDecoderCell. "
-                f"Received: cell={cell!r}, which lacks {missing}"
-            )
-        super().__init__(
-            cell,
-            return_sequences=return_sequences,
-            return_state=return_state,
-            **kwargs,
-        )
-        self.return_contexts = return_contexts
-        self.return_attention_scores = return_attention_scores
-        # Of the cell's states, the memory and its companions stay outside.
-        self.state_size = self.state_size[: -len(MEMORY_STATES)]
-
-    def build(self, sequences_shape, memory_shape, initial_state_shape=None):
-        """Builds the cell for sequences `(B, T, m)`, memory `(B, .., D)`."""
-        if not self.cell.built:
-            step_shape = (sequences_shape[0], sequences_shape[-1])
-            self.cell.build(step_shape, tuple(memory_shape))
-        super().build(sequences_shape)
-        self.built = True
-
-    def get_initial_state(self, batch_size):
-        """The states to start from where none is given."""
-        return self.cell.first_states(batch_size)
-
-    def call(
-        self,
-        sequences,
-        memory,
-        initial_state=None,
-        keys=None,
-        mask=None,
-        sequences_mask=None,
-        memory_mask=None,
-        training=False,
-    ):
-        memory, memory_mask = flatten_positions(memory, memory_mask)
-        memory = ops.cast(memory, self.cell.compute_dtype)
-        attention = self.cell.attention
-        keys = attention.project_keys(memory) if keys is None else keys
-        states = self._states(sequences, initial_state)
-        projected = self.cell.project_inputs(sequences, training=training)
-        size = projected.shape[-1]
-        # Random numbers cannot be drawn within the loop on every backend. The
-        # attention's are drawn here and ride along behind the inputs.
-        shape = (*ops.shape(sequences)[:2], ops.shape(memory)[1])
-        dropout = attention.dropout_mask(shape, training=training)
-        if dropout is not None:
-            projected = ops.concatenate([projected, dropout], axis=-1)
-        cell_step = self.cell.stepper(
-            memory,
-            keys,
-            memory_mask,
-            self.cell.recurrent_dropout_mask(states[0], training=training),
-        )
-
-        def step(inputs, states):
-            outputs, states, context, weights = cell_step(
-                inputs[..., :size],
-                states,
-                None if dropout is None else inputs[..., size:],
-            )
-            return self._chosen(outputs, context, weights), states
-
-        last, outputs, states = run_steps(
-            step,
-            projected,
-            states,
-            mask=sequences_mask if mask is None else mask,
-            go_backwards=self.go_backwards,
-            unroll=self.unroll,
-            zero_output_for_mask=self.zero_output_for_mask,
-        )
-        if self.stateful:
-            for variable, state in zip(self.states, states, strict=True):
-                variable.assign(ops.cast(state, variable.dtype))
-        outputs = list(outputs if self.return_sequences else last)
-        outputs += states if self.return_state else []
-        outputs = [ops.cast(output, self.compute_dtype) for output in outputs]
-        return outputs[0] if len(outputs) == 1 else tuple(outputs)
-
-    def _states(self, sequences, initial_state):
-        if initial_state is None:
-            initial_state = (
-                self.states
-                if self.stateful
-                else self.get_initial_state(ops.shape(sequences)[0])
-            )
-        if not isinstance(initial_state, (list, tuple)):
-            initial_state = [initial_state]
-        dtype = self.cell.compute_dtype
-        return [ops.convert_to_tensor(s, dtype=dtype) for s in initial_state]
-
-    def _chosen(self, output, context, weights):
-        """Those of the three that are to be returned."""
-        chosen = [output]
-        chosen += [context] if self.return_contexts else []
-        chosen += [weights] if self.return_attention_scores else []
-        return chosen
-
-    def compute_mask(self, sequences, mask):
-        """The sequence's mask, for the outputs and contexts over time."""
-        if isinstance(mask, (list, tuple)):
-            mask = mask[0]
-        mask = mask if self.return_sequences else None
-        masks = self._chosen(mask, mask, mask)
-        masks += [None] * len(self.state_size) if self.return_state else []
-        return masks[0] if len(masks) == 1 else masks
-
-    def compute_output_spec(self, sequences, memory, *args, **kwargs):
-        """Shapes and dtype of what `call` returns."""
-        steps = sequences.shape[:2] if self.return_sequences else (sequences.shape[0],)
-        positions = memory.shape[1:-1]
-        count = None if None in positions else math.prod(positions)
-        shapes = self._chosen(
-            (*steps, self.cell.output_size),
-            (*steps, memory.shape[-1]),
-            (*steps, count),
-        )
-        if self.return_state:
-            shapes += [(sequences.shape[0], size) for size in self.state_size]
-        specs = [keras.KerasTensor(shape, dtype=self.compute_dtype) for shape in shapes]
-        return specs[0] if len(specs) == 1 else tuple(specs)
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "return_contexts": self.return_contexts,
-            "return_attention_scores": self.return_attention_scores,
-        }

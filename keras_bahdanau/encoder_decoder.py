@@ -1,0 +1,328 @@
+"""What RNNsearch and its baseline have in common."""
+
+import keras
+from keras import ops
+
+from keras_bahdanau.attentive_rnn import AttentiveRNN
+from keras_bahdanau.bridge import StateBridge
+from keras_bahdanau.decoder import (
+    LOOK_GENERATE_UPDATE,
+    LOOK_UPDATE_GENERATE,
+    AttentiveGRUDecoderCell,
+)
+from keras_bahdanau.initializers import BlockOrthogonal
+from keras_bahdanau.readout import MaxoutReadout
+from keras_bahdanau.recipes import paper_recipe
+from keras_bahdanau.search import greedy_search
+
+PAPER_SIZES = {"embedding_dim": 620, "units": 1000, "readout_units": 500}
+
+
+class EncoderDecoder(keras.Model):
+    """What the two models share: all but the encoder and the attention.
+
+    A subclass makes `self.encoder` and the attention in `_make_encoder` and
+    `_make_attention`, and says in `_annotate` what the decoder looks at.
+    """
+
+    def __init__(
+        self,
+        source_vocabulary_size,
+        target_vocabulary_size,
+        embedding_dim=256,
+        units=256,
+        readout_units=None,
+        num_encoder_layers=1,
+        bridge="backward",
+        step_order=LOOK_UPDATE_GENERATE,
+        tie_embeddings=False,
+        dropout=0.3,
+        recurrent_dropout=0.0,
+        kernel_initializer="glorot_uniform",
+        recurrent_initializer="orthogonal",
+        embedding_initializer="uniform",
+        seed=None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        if tie_embeddings and readout_units not in (None, embedding_dim):
+            raise ValueError(
+                "With tie_embeddings=True the readout is as wide as the "
+                f"embedding. Received: readout_units={readout_units}, "
+                f"embedding_dim={embedding_dim}. Leave `readout_units` out."
+            )
+        self.source_vocabulary_size = source_vocabulary_size
+        self.target_vocabulary_size = target_vocabulary_size
+        self.embedding_dim = embedding_dim
+        self.units = units
+        self.readout_units = readout_units or (
+            embedding_dim if tie_embeddings else units
+        )
+        self.num_encoder_layers = num_encoder_layers
+        self.bridge_mode = bridge
+        self.step_order = step_order
+        self.tie_embeddings = tie_embeddings
+        self.dropout = dropout
+        self.recurrent_dropout = recurrent_dropout
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.recurrent_initializer = keras.initializers.get(recurrent_initializer)
+        self.embedding_initializer = keras.initializers.get(embedding_initializer)
+        self.seed = seed
+
+    def _make_layers(self):
+        """Makes all layers; called at the end of a subclass' `__init__`."""
+        dtype, seed = self.dtype_policy, self.seed
+        self.source_embedding = keras.layers.Embedding(
+            self.source_vocabulary_size,
+            self.embedding_dim,
+            embeddings_initializer=fresh(self.embedding_initializer),
+            dtype=dtype,
+            name="source_embedding",
+        )
+        self.target_embedding = keras.layers.ReversibleEmbedding(
+            self.target_vocabulary_size,
+            self.embedding_dim,
+            embeddings_initializer=fresh(self.embedding_initializer),
+            dtype=dtype,
+            name="target_embedding",
+        )
+        self.input_dropout = keras.layers.Dropout(
+            self.dropout, seed=seed, dtype=dtype, name="input_dropout"
+        )
+        self.encoder = self._make_encoder(dtype)
+        self.memory_dropout = keras.layers.Dropout(
+            self.dropout, seed=seed, dtype=dtype, name="memory_dropout"
+        )
+        self.bridge = StateBridge(
+            self.units,
+            mode=self.bridge_mode,
+            kernel_initializer=fresh(self.kernel_initializer),
+            dtype=dtype,
+            name="bridge",
+        )
+        cell = AttentiveGRUDecoderCell(
+            self.units,
+            self._make_attention(dtype),
+            step_order=self.step_order,
+            kernel_initializer=fresh(self.kernel_initializer),
+            context_initializer=fresh(self.kernel_initializer),
+            recurrent_initializer=fresh(self.recurrent_initializer),
+            recurrent_dropout=self.recurrent_dropout,
+            seed=seed,
+            dtype=dtype,
+            name="decoder_cell",
+        )
+        self.decoder = AttentiveRNN(
+            cell,
+            return_sequences=True,
+            return_contexts=True,
+            return_attention_scores=True,
+            dtype=dtype,
+            name="decoder",
+        )
+        self.readout = MaxoutReadout(
+            self.target_vocabulary_size,
+            self.readout_units,
+            dropout=self.dropout,
+            embedding=self.target_embedding if self.tie_embeddings else None,
+            kernel_initializer=fresh(self.kernel_initializer),
+            output_initializer=fresh(self.kernel_initializer),
+            seed=seed,
+            dtype=dtype,
+            name="readout",
+        )
+
+    def build(self, input_shape=None):
+        """Creates all weights; they do not depend on the shapes of a batch."""
+        embedded = (None, None, self.embedding_dim)
+        self.source_embedding.build()
+        self.target_embedding.build()
+        self.encoder.build(embedded)
+        memory, state = self._memory_shapes()
+        self.bridge.build([memory, state])
+        self.decoder.build(embedded, memory)
+        self.readout.build(
+            [(None, None, self.units), embedded, (None, None, memory[-1])]
+        )
+        self.built = True
+
+    def encode(self, source_ids, training=False):
+        """Reads the source sentences.
+
+        Args:
+            source_ids: integers `(B, S)`, 0 = padding.
+            training: whether to apply dropout.
+
+        Returns:
+            The pair of memory and states. The memory is a dictionary of
+            `"values"` `(B, S, D)`, `"keys"` `(B, S, A)` and `"mask"` `(B, S)`:
+            one of each a sentence, however many hypotheses read them. The
+            states are the list `[s_0]`, `(B, U)`.
+        """
+        mask = ops.not_equal(source_ids, 0)
+        embedded = self.source_embedding(source_ids)
+        embedded = self.input_dropout(embedded, training=training)
+        values, state, mask = self._annotate(embedded, mask, training)
+        state = self.bridge([values, state], mask=[mask, None])
+        values = self.memory_dropout(values, training=training)
+        keys = self.decoder.cell.attention.project_keys(values)
+        return {"values": values, "keys": keys, "mask": mask}, [state]
+
+    def decode_step(self, token_ids, states, memory):
+        """Makes one step of the decoder.
+
+        Args:
+            token_ids: the words before, integers `(B,)`, or `(B, K)` for `K`
+                hypotheses a sentence.
+            states: list `[s_{i-1}]`, `(B, U)` or `(B, K, U)`.
+            memory: what `encode` returned, one copy a sentence.
+
+        Returns:
+            Logits `(B, V)` or `(B, K, V)`, the list `[s_i]`, and the attention
+            weights `(B, S)` or `(B, K, S)`.
+        """
+        cell = self.decoder.cell
+        embedded = self.target_embedding(token_ids)
+        step = cell.stepper(memory["values"], memory["keys"], memory["mask"])
+        state, states, context, weights = step(cell.project_inputs(embedded), states)
+        return self.readout([state, embedded, context]), states, weights
+
+    def call(self, inputs, training=False):
+        source_ids, target_ids = _pair(inputs)
+        logits, _ = self._decode(source_ids, target_ids, training)
+        return logits
+
+    def align(self, source_ids, target_ids):
+        """The attention weights of given translations (forced decoding).
+
+        Args:
+            source_ids: integers `(B, S)`, 0 = padding.
+            target_ids: integers `(B, T)`, the start token in front.
+
+        Returns:
+            Weights `(B, T, S)`: row `i` is what the decoder attended to when
+            it gave the token that follows `target_ids[:, i]`.
+        """
+        return self._decode(source_ids, target_ids, training=False)[1]
+
+    def generate(self, source_ids, max_length, start_id=2, end_id=3, **kwargs):
+        """Translates with `greedy_search`.
+
+        Args:
+            source_ids: integers `(B, S)`, 0 = padding.
+            max_length: largest number of tokens, the end token counted.
+            start_id: the token that starts a translation.
+            end_id: the token that ends it.
+            **kwargs: further arguments of `greedy_search`.
+
+        Returns:
+            `SearchResult`.
+        """
+        memory, states = self.encode(source_ids)
+
+        def step_fn(token_ids, states):
+            logits, states, weights = self.decode_step(token_ids, states, memory)
+            logits = ops.cast(logits, "float32")
+            weights = ops.cast(weights, "float32")
+            return ops.log_softmax(logits, axis=-1), states, weights
+
+        batch_size = ops.shape(source_ids)[0]
+        return greedy_search(
+            step_fn, states, batch_size, max_length, start_id, end_id, **kwargs
+        )
+
+    def _decode(self, source_ids, target_ids, training):
+        """Logits `(B, T, V)` and weights `(B, T, S)` of given targets."""
+        memory, states = self.encode(source_ids, training=training)
+        embedded = self.target_embedding(target_ids)
+        embedded = self.input_dropout(embedded, training=training)
+        outputs, contexts, weights = self.decoder(
+            embedded,
+            memory["values"],
+            initial_state=states,
+            keys=memory["keys"],
+            memory_mask=memory["mask"],
+            training=training,
+        )
+        logits = self.readout([outputs, embedded, contexts], training=training)
+        return logits, weights
+
+    def compute_mask(self, inputs, mask=None):
+        """`True` at the real tokens of the target, `(B, T)`."""
+        return ops.not_equal(_pair(inputs)[1], 0)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "source_vocabulary_size": self.source_vocabulary_size,
+            "target_vocabulary_size": self.target_vocabulary_size,
+            "embedding_dim": self.embedding_dim,
+            "units": self.units,
+            "readout_units": self.readout_units,
+            "num_encoder_layers": self.num_encoder_layers,
+            "bridge": self.bridge_mode,
+            "step_order": self.step_order,
+            "tie_embeddings": self.tie_embeddings,
+            "dropout": self.dropout,
+            "recurrent_dropout": self.recurrent_dropout,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "recurrent_initializer": keras.initializers.serialize(
+                self.recurrent_initializer
+            ),
+            "embedding_initializer": keras.initializers.serialize(
+                self.embedding_initializer
+            ),
+            "seed": self.seed,
+        }
+
+    @classmethod
+    def paper(
+        cls, source_vocabulary_size=30_002, target_vocabulary_size=30_002, **kwargs
+    ):
+        """The model of the paper: its sizes, initialisation and optimizer.
+
+        Args:
+            source_vocabulary_size: the 30,000 most frequent words and the
+                special tokens.
+            target_vocabulary_size: likewise.
+            **kwargs: arguments of the class that replace the paper's, such as
+                `units` for a smaller model of the same recipe.
+
+        Returns:
+            The model, compiled with `paper_recipe()`.
+        """
+        settings = {
+            **PAPER_SIZES,
+            "step_order": LOOK_GENERATE_UPDATE,
+            "dropout": 0.0,
+            "kernel_initializer": keras.initializers.RandomNormal(stddev=0.01),
+            "recurrent_initializer": BlockOrthogonal(),
+            "embedding_initializer": keras.initializers.RandomNormal(stddev=0.01),
+            **cls._paper_settings(),
+            **kwargs,
+        }
+        model = cls(source_vocabulary_size, target_vocabulary_size, **settings)
+        model.compile(**paper_recipe())
+        return model
+
+    @classmethod
+    def _paper_settings(cls):
+        return {}
+
+
+def fresh(initializer):
+    """A copy that draws other numbers, if the initializer has no seed."""
+    clone = getattr(initializer, "clone", None)
+    return initializer if clone is None else clone()
+
+
+def _pair(inputs):
+    """Source and target ids of a batch."""
+    if isinstance(inputs, dict) and {"source_ids", "target_ids"} <= set(inputs):
+        return inputs["source_ids"], inputs["target_ids"]
+    if isinstance(inputs, (list, tuple)) and len(inputs) == 2:
+        return tuple(inputs)
+    raise ValueError(
+        'The inputs must be {"source_ids": .., "target_ids": ..} or a list of '
+        f"the two. Received: {inputs}"
+    )
