@@ -16,6 +16,9 @@ import pytest
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 # No test may draw on a screen.
 os.environ.setdefault("MPLBACKEND", "Agg")
+if os.environ.get("KERAS_BACKEND") == "jax":
+    # Most of the suite's time goes into compiling small programs that run once.
+    os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
 BACKENDS = ("tensorflow", "jax", "torch")
 ROOT = pathlib.Path(__file__).resolve().parent.parent

@@ -119,6 +119,10 @@ def sizes(spec, lengths):
     return tuple(lengths.get(axis, axis) for axis in spec.shape)
 
 
+def eager_shape(shape):
+    return (SIZES["B"],) + tuple(SIZES.get(axis, axis) for axis in shape)
+
+
 def mask_of(length, padding=0):
     """(B, length + padding): a full row, a short row, a row of padding only."""
     real = np.array([length, length // 2, 0])
@@ -185,11 +189,18 @@ def functional(case, layer, lengths=None):
     return keras.Model(data + masks, tree.flatten(case.call(layer, tensors)))
 
 
-def made(case):
-    """A layer of the case, built by a call, with scrambled weights."""
+def built(case):
     layer = case.make()
-    eager(case, layer)
-    return scramble(layer)
+    unknown = {"S": None, "T": None}
+    shapes = {name: (None,) + sizes(s, unknown) for name, s in case.inputs.items()}
+    case.build(layer, shapes)
+    assert layer.built
+    return layer
+
+
+def made(case):
+    """A layer of the case, built from shapes, with scrambled weights."""
+    return scramble(built(case))
 
 
 def eager(case, layer, padding=0, rows=None):
@@ -232,8 +243,7 @@ def check_outputs_have_the_stated_shapes(case, tmp_path):
     outputs = eager(case, case.make())
     assert len(outputs) == len(case.outputs)
     for output, shape in zip(outputs, case.outputs):
-        expected = (SIZES["B"],) + tuple(SIZES.get(axis, axis) for axis in shape)
-        assert tuple(output.shape) == expected
+        assert tuple(output.shape) == eager_shape(shape)
 
 
 def check_symbolic_shapes_equal_eager_shapes(case, tmp_path):
@@ -253,16 +263,13 @@ def check_the_count_of_weights_is_exact(case, tmp_path):
     assert len(set(names)) == len(names)
 
 
-def check_it_builds_from_shapes(case, tmp_path):
-    layer, called = case.make(), made(case)
-    unknown = {"S": None, "T": None}
-    shapes = {name: (None,) + sizes(s, unknown) for name, s in case.inputs.items()}
-    case.build(layer, shapes)
-    assert layer.built
+def check_a_call_builds_what_shapes_build(case, tmp_path):
+    layer, called = built(case), case.make()
+    expected = numbers(eager(case, called))
     kinds = [(weight.name, tuple(weight.shape)) for weight in layer.weights]
     assert kinds == [(weight.name, tuple(weight.shape)) for weight in called.weights]
     layer.set_weights(called.get_weights())
-    assert_close(numbers(eager(case, layer)), numbers(eager(case, called)))
+    assert_close(numbers(eager(case, layer)), expected)
 
 
 def check_the_config_holds_every_argument(case, tmp_path):
@@ -299,14 +306,12 @@ def check_a_model_saves_and_loads(case, tmp_path):
     assert_close(numbers(tree.flatten(other(inputs))), expected)
 
 
-def fit_one_step(case, layer, **compile_options):
+def fit_one_step(case, **compile_options):
     """One step of SGD; checks that all weights are finite and have moved."""
+    layer = made(case)
     model = functional(case, layer)
-    inputs = model_inputs(case)
-    outputs = tree.flatten(model(inputs))
-    scramble(layer)
     rng = np.random.default_rng(17)
-    targets = [rng.normal(size=output.shape).astype("float32") for output in outputs]
+    targets = [rng.normal(size=eager_shape(s)) for s in case.outputs]
     before = {w.path: ops.convert_to_numpy(w).copy() for w in layer.trainable_weights}
     optimizer = keras.optimizers.SGD(0.5)
     if keras.config.dtype_policy().name == "mixed_float16":
@@ -317,7 +322,7 @@ def fit_one_step(case, layer, **compile_options):
         loss=["mean_squared_error"] * len(targets),
         **compile_options,
     )
-    history = model.fit(inputs, targets, batch_size=SIZES["B"], verbose=0)
+    history = model.fit(model_inputs(case), targets, batch_size=SIZES["B"], verbose=0)
     assert np.isfinite(history.history["loss"]).all()
     for weight in layer.trainable_weights:
         value = ops.convert_to_numpy(weight)
@@ -327,21 +332,21 @@ def fit_one_step(case, layer, **compile_options):
 
 
 def check_it_fits_one_step(case, tmp_path):
-    fit_one_step(case, case.make())
+    fit_one_step(case)
 
 
 def check_it_fits_one_step_compiled_by_xla(case, tmp_path):
-    fit_one_step(case, case.make(), jit_compile=True)
+    fit_one_step(case, jit_compile=True)
 
 
 def check_it_fits_one_step_in_mixed_float16(case, tmp_path):
     keras.config.set_dtype_policy("mixed_float16")
-    fit_one_step(case, case.make())
+    fit_one_step(case)
 
 
 def check_it_fits_one_step_in_mixed_bfloat16(case, tmp_path):
     keras.config.set_dtype_policy("mixed_bfloat16")
-    fit_one_step(case, case.make())
+    fit_one_step(case)
 
 
 def check_mixed_precision_stays_close_and_finite(case, tmp_path):
@@ -352,8 +357,7 @@ def check_mixed_precision_stays_close_and_finite(case, tmp_path):
         ("mixed_bfloat16", "bfloat16", 0.2),
     ):
         keras.config.set_dtype_policy(policy)
-        mixed = case.make()
-        eager(case, mixed)
+        mixed = built(case)
         mixed.set_weights(layer.get_weights())
         outputs = eager(case, mixed)
         for output in outputs:
@@ -400,7 +404,6 @@ def check_a_call_stores_nothing_on_the_layer(case, tmp_path):
     layer = made(case)
     eager(case, layer, rows=slice(0, 2))
     before = stored(layer)
-    eager(case, layer)
     functional(case, layer)
     eager(case, layer)
     for now, then in zip(stored(layer), before, strict=True):
@@ -438,10 +441,9 @@ def check_more_padding_changes_nothing(case, tmp_path):
 def check_a_row_does_not_depend_on_its_batch(case, tmp_path):
     layer = made(case)
     together = numbers(eager(case, layer))
-    for row in range(SIZES["B"]):
-        rows = slice(row, row + 1)
-        alone = numbers(eager(case, layer, rows=rows))
-        assert_close(alone, [value[rows] for value in together])
+    rows = slice(1, 2)
+    alone = numbers(eager(case, layer, rows=rows))
+    assert_close(alone, [value[rows] for value in together])
 
 
 CHECKS = [value for name, value in sorted(globals().items()) if name[:6] == "check_"]

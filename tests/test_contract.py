@@ -153,7 +153,7 @@ FAULTS = {
     "forgets an argument": contract.check_the_config_holds_every_argument,
     "not registered": contract.check_config_and_json_round_trips,
     "unused weight": contract.check_the_count_of_weights_is_exact,
-    "shape builds otherwise": contract.check_it_builds_from_shapes,
+    "shape builds otherwise": contract.check_a_call_builds_what_shapes_build,
     "stores a tensor": contract.check_a_call_stores_nothing_on_the_layer,
     "reads the padding": contract.check_more_padding_changes_nothing,
     "mixes the batch": contract.check_a_row_does_not_depend_on_its_batch,
