@@ -238,6 +238,8 @@ class MaxoutReadout(keras.layers.Layer):
             logits = ops.matmul(hidden, self.output_kernel)
         else:
             logits = self.embedding(hidden, reverse=True)
+            # Embeddings do not autocast: under mixed precision these are float32.
+            logits = ops.cast(logits, self.compute_dtype)
         return logits + self.output_bias if self.use_bias else logits
 
     def compute_mask(self, inputs, mask=None):
