@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from keras_bahdanau.loop import read
 from keras_bahdanau.scores import (
     additive_scores,
     causal_mask,
@@ -290,19 +291,20 @@ class BahdanauAttention(keras.layers.Layer):
         return context, weights
 
     def _weight(self, variable):
-        return ops.convert_to_tensor(variable, dtype=self.compute_dtype)
+        return read(variable, self.compute_dtype)
 
     def _score_vector(self):
         dtype = wide_dtype(self.variable_dtype)
-        kernel = ops.convert_to_tensor(self.score_kernel, dtype=dtype)
+        kernel = read(self.score_kernel, dtype)
         if not self.weight_norm:
             return kernel
         norm = ops.rsqrt(ops.sum(ops.square(kernel)) + 1e-12)
-        gain = ops.convert_to_tensor(self.score_gain, dtype=dtype)
+        gain = read(self.score_gain, dtype)
         return gain * kernel * norm
 
     def _validate(self, inputs, mask=None):
-        if not isinstance(inputs, (list, tuple)) or len(inputs) not in (2, 3):
+        is_list = isinstance(inputs, (list, tuple)) and len(inputs) in (2, 3)
+        if not is_list or any(isinstance(entry, int) for entry in inputs):
             raise ValueError(
                 "BahdanauAttention must be called on a list [query, value] or "
                 f"[query, value, key]. Received: {inputs}"

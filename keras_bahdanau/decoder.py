@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from keras_bahdanau.loop import read
+
 LOOK_UPDATE_GENERATE = "look_update_generate"
 LOOK_GENERATE_UPDATE = "look_generate_update"
 STEP_ORDERS = (LOOK_UPDATE_GENERATE, LOOK_GENERATE_UPDATE)
@@ -291,7 +293,7 @@ class AttentiveGRUDecoderCell(keras.layers.GRUCell):
         return update
 
     def _weight(self, variable):
-        return ops.convert_to_tensor(variable, dtype=self.compute_dtype)
+        return read(variable, self.compute_dtype)
 
     def get_config(self):
         return {

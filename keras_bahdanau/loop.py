@@ -4,17 +4,34 @@ import keras
 from keras import ops, tree
 
 
+def read(variable, dtype):
+    """Reads a variable, once, before a loop.
+
+    A loop that reads variables keeps a copy of them for each step's gradient
+    with TensorFlow, where `keras.ops.convert_to_tensor` hands a variable on
+    unread. A reshape reads it.
+
+    Args:
+        variable: a `keras.Variable`.
+        dtype: dtype of the result.
+
+    Returns:
+        Tensor of the variable's shape.
+    """
+    return ops.reshape(ops.convert_to_tensor(variable, dtype=dtype), variable.shape)
+
+
 class _Loop:
     """The attributes that the loop of `keras.layers.RNN` reads."""
 
+    go_backwards = False
     stateful = False
     unroll = False
     return_sequences = True
     zero_output_for_mask = False
 
-    def __init__(self, step, go_backwards):
+    def __init__(self, step):
         self.cell = step
-        self.go_backwards = go_backwards
 
 
 def run_steps(
@@ -46,7 +63,8 @@ def run_steps(
         sequences: tensor `(B, T, D)`.
         states: list of tensors.
         mask: boolean tensor `(B, T)`, or `None`.
-        go_backwards: whether to start from the last time step.
+        go_backwards: whether to start from the last time step; the outputs are
+            in the order of the steps made.
         unroll: whether to unroll the loop in the graph (`T` must be known).
         zero_output_for_mask: whether outputs are zero where the mask is
             `False`.
@@ -55,8 +73,12 @@ def run_steps(
         Nest of the last outputs `(B, ...)`, nest of all outputs
         `(B, T, ...)`, list of the last states.
     """
+    if go_backwards:
+        sequences = ops.flip(sequences, axis=1)
+        mask = None if mask is None else ops.flip(mask, axis=1)
+    run = _run_unrolled if unroll else _run
     if mask is None:
-        return _run(step, sequences, states, go_backwards, unroll)
+        return run(step, sequences, states)
     # Keras' own masking does not take a nest of outputs. The mask rides along
     # as the last column of the inputs, the outputs as states before the rest.
     outputs, _ = step(sequences[:, 0], states)
@@ -65,30 +87,34 @@ def run_steps(
     column = ops.expand_dims(ops.cast(mask, sequences.dtype), -1)
     sequences = ops.concatenate([sequences, column], axis=-1)
     held = tree.flatten(zeros)
-    last, outputs, states = _run(
-        step, sequences, [*held, *states], go_backwards, unroll
-    )
+    last, outputs, states = run(step, sequences, [*held, *states])
     return last, outputs, states[len(held) :]
 
 
-def _run(step, sequences, states, go_backwards, unroll):
-    if not unroll:
-        loop = _Loop(step, go_backwards)
-        return keras.layers.RNN.inner_loop(loop, sequences, states, None)
+def _run(step, sequences, states):
+    _, outputs, states = keras.layers.RNN.inner_loop(
+        _Loop(step), sequences, states, None
+    )
+    # What the loop calls the last output is another thing for a nest on JAX.
+    last = tree.map_structure(lambda output: output[:, -1], outputs)
+    return last, outputs, list(states)
+
+
+def _run_unrolled(step, sequences, states):
     if sequences.shape[1] is None:
         raise ValueError(
             "A loop over an unknown number of time steps cannot be unrolled. "
             f"Received sequences of shape {tuple(sequences.shape)}. Give the "
             "number of steps, or pass `unroll=False`."
         )
-    steps, all_outputs = range(sequences.shape[1]), []
-    for index in reversed(steps) if go_backwards else steps:
+    all_outputs = []
+    for index in range(sequences.shape[1]):
         outputs, states = step(sequences[:, index], states)
         all_outputs.append(outputs)
     stacked = tree.map_structure(
         lambda *outputs: ops.stack(outputs, axis=1), *all_outputs
     )
-    return outputs, stacked, states
+    return outputs, stacked, list(states)
 
 
 def _masked_step(step, zeros, zero_output_for_mask):

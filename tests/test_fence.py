@@ -15,7 +15,8 @@ COMPUTED = "a name that is computed"
 LAYERS = {"attention", "attentive_rnn", "bridge", "decoder", "encoder", "readout"}
 MAY_IMPORT = {
     "__init__": "all but tf",
-    "attention": {"scores"},
+    "attention": {"loop", "scores"},
+    "decoder": {"loop"},
     "attentive_rnn": {"loop", "scores"},
     "encoder_decoder": LAYERS | {"initializers", "recipes", "search"},
     "metrics": {"losses"},
@@ -25,6 +26,7 @@ MAY_IMPORT = {
 }
 LONGEST_FUNCTION = 60
 LONGEST_MODULE = 450
+LONGEST_TEST_MODULE = 600
 
 
 def python_files(*folders):
@@ -124,7 +126,8 @@ def test_functions_stay_short(path):
 
 @pytest.mark.parametrize("path", EVERYWHERE, ids=name_of)
 def test_modules_stay_short(path):
-    assert length(parse(path)) < LONGEST_MODULE
+    longest = LONGEST_TEST_MODULE if "tests" in path.parts else LONGEST_MODULE
+    assert length(parse(path)) < longest
     assert path.name != "utils.py"
 
 

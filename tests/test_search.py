@@ -1,0 +1,119 @@
+"""Greedy search on step functions that a person can follow."""
+
+import itertools
+
+import numpy as np
+import pytest
+from keras import ops
+
+import keras_bahdanau as kb
+
+START, END = 2, 3
+
+
+def numbers(tensor):
+    return ops.convert_to_numpy(tensor)
+
+
+def table_step(table):
+    """Log-probabilities from a table `(T, V)` by the number of the step."""
+    table = ops.convert_to_tensor(table.astype("float32"))
+
+    def step_fn(token_ids, states):
+        return ops.take(table, states, axis=0), states + 1
+
+    return step_fn
+
+
+def spelled(words, size=9):
+    """A step function that says each row's words, with weights on the step."""
+    table = np.full((*words.shape, size), -5.0, dtype="float32")
+    for (b, t), word in np.ndenumerate(words):
+        table[b, t, word] = -0.25
+    table = ops.convert_to_tensor(table)
+
+    def step_fn(token_ids, states):
+        log_probs = ops.take_along_axis(table, states[:, None, None], axis=1)[:, 0]
+        weights = ops.one_hot(states, words.shape[1])
+        return log_probs, ops.minimum(states + 1, words.shape[1] - 1), weights
+
+    return step_fn, ops.zeros((len(words),), dtype="int32")
+
+
+def test_it_says_what_the_step_function_says():
+    words = np.array([[5, 6, 7, END], [8, END, 4, 4], [4, 4, 4, 4]])
+    result = kb.greedy_search(*spelled(words), batch_size=3, max_length=4)
+    expected = [[5, 6, 7, END], [8, END, 0, 0], [4, 4, 4, 4]]
+    assert numbers(result.token_ids).tolist() == expected
+    assert numbers(result.lengths).tolist() == [4, 2, 4]
+    np.testing.assert_allclose(numbers(result.scores), [-1.0, -0.5, -1.0])
+    np.testing.assert_allclose(
+        numbers(result.log_probs), -0.25 * (np.array(expected) > 0)
+    )
+    weights = numbers(result.attention_weights)
+    np.testing.assert_array_equal(weights[0], np.eye(4))
+    assert not weights[1, 2:].any()
+
+
+def test_the_step_function_sees_the_word_before():
+    seen = []
+
+    def step_fn(token_ids, states):
+        if not hasattr(token_ids, "aval") and hasattr(token_ids, "numpy"):
+            seen.append(numbers(token_ids).tolist())
+        return ops.one_hot(ops.minimum(token_ids + 2, 8), 9), states
+
+    result = kb.greedy_search(step_fn, ops.zeros((2,)), 2, 3)
+    assert numbers(result.token_ids).tolist() == [[4, 6, 8]] * 2
+    assert result.attention_weights is None
+
+
+def test_it_stops_when_all_have_ended():
+    calls = []
+
+    def step_fn(token_ids, states):
+        calls.append(1)
+        return ops.one_hot(ops.zeros_like(token_ids) + END, 5), states
+
+    result = kb.greedy_search(step_fn, ops.zeros((2,)), 2, 50)
+    assert numbers(result.lengths).tolist() == [1, 1]
+    assert len(calls) <= 3  # the first step, and at most the tracing of the loop
+
+
+def test_forbidden_tokens_padding_and_the_start_are_never_chosen():
+    table = np.log(np.array([[0.3, 0.3, 0.2, 0.01, 0.1, 0.09]] * 3))
+    states = ops.zeros((1,), dtype="int32")
+    step_fn = table_step(table)
+    free = kb.greedy_search(step_fn, states, 1, 2)
+    assert numbers(free.token_ids).tolist() == [[1, 1]]
+    bound = kb.greedy_search(step_fn, states, 1, 2, forbidden_ids=[1, 4])
+    assert numbers(bound.token_ids).tolist() == [[5, 5]]
+    np.testing.assert_allclose(numbers(bound.scores), 2 * np.log(0.09), rtol=1e-5)
+
+
+def test_where_steps_are_independent_it_is_the_best_of_all():
+    table = np.log(np.random.default_rng(5).dirichlet(np.ones(6), size=3))
+    table[:, :4] -= 9.0  # neither special tokens nor an early end
+    result = kb.greedy_search(table_step(table), ops.zeros((1,), "int32"), 1, 3)
+    best = max(
+        itertools.product(range(4, 6), repeat=3),
+        key=lambda words: sum(table[t, word] for t, word in enumerate(words)),
+    )
+    assert numbers(result.token_ids)[0].tolist() == list(best)
+
+
+def test_any_nest_of_states_is_carried():
+    states = {"count": ops.zeros((2,), "int32"), "more": [ops.ones((2, 3))]}
+
+    def step_fn(token_ids, states):
+        more = states["more"][0] * 2.0
+        words = ops.where(more[:, 0] > 6.0, END, 4)
+        return ops.one_hot(words, 5), {"count": states["count"], "more": [more]}
+
+    result = kb.greedy_search(step_fn, states, 2, 9)
+    assert numbers(result.token_ids)[0].tolist() == [4, 4, END] + [0] * 6
+
+
+def test_no_room_for_a_token_is_refused():
+    with pytest.raises(ValueError, match="`max_length` must be 1 or more"):
+        kb.greedy_search(lambda ids, states: None, [], 1, 0)
