@@ -43,6 +43,9 @@ _WEIGHTS = {
 }
 # Tenses that fit in a clause about now, and after "if" or "while".
 NOW = ("present", "progressive", "can", "must")
+# Tenses with a participle. It agrees with an object before it, in four forms, which
+# are kept to the verbs that have a passive, to keep the vocabulary small.
+_COMPOUND = ("past", "perfect")
 # Tenses of the main clause beside an "if".
 LATER = ("future", "near", "can", "must")
 
@@ -103,18 +106,33 @@ def tenses(verb, subject):
     return tuple(tense for tense, fit in fits.items() if fit)
 
 
-def draw_manner(draw, verb, subject, *, among=None, negatable=True):
+def draw_manner(draw, verb, subject, *, among=None, negatable=True, fronted=False):
     """Draws a tense that the verb has, and seldom a negation.
+
+    Args:
+        draw: A `Draw`.
+        verb: A `Verb`.
+        subject: A `NounPhrase`.
+        among: The tenses allowed, or None for all.
+        negatable: Whether a negation may come out.
+        fronted: Whether the object stands before the verb, so that a participle
+            would agree with it.
 
     Returns:
         A `Manner`, or None if no tense fits.
     """
     fitting = [
-        tense for tense in tenses(verb, subject) if among is None or tense in among
+        tense
+        for tense in tenses(verb, subject)
+        if (among is None or tense in among)
+        and not (fronted and tense in _COMPOUND and "passive" not in verb.flags)
     ]
     if not fitting:
         return None
-    tense = draw.weighted({tense: _WEIGHTS[tense] for tense in fitting})
+    weights = {tense: _WEIGHTS[tense] for tense in fitting}
+    if subject.is_nominal and "present" in weights:
+        weights["present"] *= 3
+    tense = draw.weighted(weights)
     negation = None
     sweeping = subject.en and subject.en[0].text in ("every", "all")
     if negatable and not sweeping and draw.chance(0.16):
@@ -274,9 +292,11 @@ def _tie_particles(lexical, particles, rest, french):
     for word in rest:
         if word.text == "besoin":
             word.tag = "NOUN"
-        elif word.text == "de":
+        if word.text == "de":
             word.before_vowel = "d'"
-        lexical.to(word)
+            lexical.maybe(word)
+        else:
+            lexical.to(word)
 
 
 def _negation(kind):
@@ -293,10 +313,9 @@ def _negation(kind):
 def _ask(helper):
     """`Est-ce que` for the helper that opens an English question."""
     words = [Word("est-ce", "AUX"), Word("que", "SCONJ", "qu'")]
+    helper.maybe(*words)
     if helper.text in ("do", "does", "did"):
-        helper.to(*words)
-    else:
-        helper.maybe(*words)
+        helper.to(words[0])
     return words
 
 
@@ -369,7 +388,7 @@ def draw_subject(draw, verb, pronouns=True):
 
 
 # Verbs whose bare form reads like a noun after *the old*: *the old man the boat*.
-_NOMINAL = {"man": 0.3, "lead": 0.12, "water": 0.08, "train": 0.08, "book": 0.08}
+_NOMINAL = {"man": 0.4, "lead": 0.12, "water": 0.08, "train": 0.08, "book": 0.08}
 
 
 def qualify(draw, phrase):
@@ -396,30 +415,41 @@ def draw_object(draw, verb, negated=False):
     return qualify(draw, phrase)
 
 
-def place_phrase(draw, around=False):
+def place_phrase(draw, places=None):
     """Where something happens: *in the garden*, *behind the tree*, *at the station*.
 
     Args:
         draw: A `Draw`.
-        around: Whether only places with room for people will do.
+        places: Choices of (English preposition, French one, classes of nouns...);
+            all of them when None.
 
     Returns:
         A `Phrase`.
     """
-    english, french, *classes = draw.pick(_PLACES[:6] if around else _PLACES)
+    english, french, *classes = draw.pick(places or _PLACES)
     noun = draw.pick(lexicon.nouns(*classes))
     phrase = noun_phrase(draw, noun, definite=True, plural=_seldom_plural(draw, noun))
     return preposition(english, french).add(phrase)
 
 
-_PLACES = (
+_HOMES = (
+    ("in", "dans", "house", "hotel", "boat"),
+    ("on", "sur", "island", "edge"),
+    ("near", "près de", "river", "station", "park", "school"),
+    ("behind", "derrière", "building"),
+)
+# Places with room for people.
+_AROUND = (
     ("in", "dans", "place"),
     ("in", "dans", "place"),
     ("at", "à", "spot"),
     ("on", "sur", "island", "edge"),
     ("near", "près de", "place", "water_", "tall"),
     ("in front of", "devant", "building"),
+)
+_PLACES = _AROUND + (
     ("in", "dans", "place"),
+    ("in", "dans", "side"),
     ("on", "sur", "furniture"),
     ("on", "sur", "furniture"),
     ("under", "sous", "table", "tree", "bed"),
@@ -485,7 +515,7 @@ def _time(name):
         tous, les = Word("tous", "ADJ"), article(False, True)
         jours = Word("jours", "NOUN")
         return Phrase(
-            [Word("every", "DET").to(tous, les), Word("day", "NOUN").to(jours)],
+            [Word("every", "DET").to(tous).maybe(les), Word("day", "NOUN").to(jours)],
             [tous, les, jours],
         )
     if name == "in the spring":
@@ -518,17 +548,35 @@ _MANNERS = {
 }
 
 
-def _how(draw, verb):
-    """An adverb of manner for the end of the clause, or None."""
+def manner_adverb(draw, verb, manner):
+    """An adverb of manner (*well*, *slowly*) that goes with the verb, or None.
+
+    Args:
+        draw: A `Draw`.
+        verb: A `Verb`.
+        manner: The `Manner` of the verb.
+
+    Returns:
+        A `Phrase` of one word in each language, or None.
+    """
     choices = _MANNERS.get(verb.base)
-    if not choices or not draw.chance(0.35):
+    if not choices or manner.negation or not draw.chance(0.3):
         return None
     english, french = draw.pick(choices)
+    if french == "bien" and manner.tense in ("can", "want"):
+        return None  # `Peut bien` and `veut bien` say something else.
     return pair(english, "ADV", french)
 
 
-def adjuncts(draw, verb, subject, manner):
-    """What follows the verb and its objects: how, where, with whom, when.
+def adjuncts(draw, verb, subject, manner, brief=False):
+    """What follows the verb and its objects: where, with whom, when.
+
+    Args:
+        draw: A `Draw`.
+        verb: A `Verb`.
+        subject: Its subject.
+        manner: The `Manner` of the verb.
+        brief: Whether the clause has an adverb already, and needs no more.
 
     Returns:
         A `Phrase`, often empty.
@@ -537,19 +585,16 @@ def adjuncts(draw, verb, subject, manner):
     if "motion" in verb.flags or (verb.flags & _DIRECTED and draw.chance(0.6)):
         phrase.add(direction_phrase(draw, verb))
     elif "home" in verb.flags:
-        return phrase.add(place_phrase(draw, around=True))
-    elif not verb.objects:
-        how = _how(draw, verb) if manner.negation is None else None
-        if how:
-            phrase.add(how)
-        elif "être" not in verb.flags and draw.chance(0.5):
-            phrase.add(place_phrase(draw, around=True))
-        elif draw.extra(0.15) and subject.animate:
-            phrase.add(company_phrase(draw, subject))
-    elif draw.extra(0.1) and "state" not in verb.flags and not verb.prepositions:
-        phrase.add(place_phrase(draw, around=True))
-    timed = draw.timed or "state" in verb.flags or manner.negation == "never"
-    if draw.extra(0.16) and not timed:
+        phrase.add(place_phrase(draw, _HOMES))
+    if brief or "state" in verb.flags:
+        return phrase
+    if not verb.objects and "être" not in verb.flags and draw.chance(0.45):
+        phrase.add(place_phrase(draw, _AROUND))
+    elif not verb.objects and subject.animate and draw.extra(0.12):
+        phrase.add(company_phrase(draw, subject))
+    elif verb.objects and not verb.prepositions and draw.extra(0.1):
+        phrase.add(place_phrase(draw, _AROUND))
+    if draw.extra(0.16) and not (draw.timed or manner.negation == "never"):
         when = time_phrase(draw, manner.tense)
         if when:
             phrase.add(when)
@@ -576,6 +621,7 @@ class Clause(NamedTuple):
     """A clause with what a longer sentence needs to know about it."""
 
     phrase: Phrase
+    verb: lexicon.Verb
     subject: object
     object: object
     manner: Manner
@@ -611,35 +657,41 @@ def predicate(draw, verb, subject, manner, *, gap=None, bare=False):
     Returns:
         Tuple of the `VerbGroup`, the phrases after it, and the object or None.
     """
-    target, clitic, rest = complements(draw, verb, subject, manner.negation, gap)
+    target, clitic, rest = complements(draw, verb, subject, manner, gap)
     agree = gap or (clitic if clitic is target else None)
-    adverb = draw_adverb(draw, manner)
-    group = verb_group(verb, subject, manner, adverb=adverb, clitic=clitic, agree=agree)
+    how = manner_adverb(draw, verb, manner)
+    middle = None if how else draw_adverb(draw, manner)
+    brief = bool(how or middle)
+    if how and how.fr[0].text == "bien":  # before a participle or an infinitive
+        middle, how = Phrase([], how.fr), Phrase(how.en, [])
+    group = verb_group(verb, subject, manner, adverb=middle, clitic=clitic, agree=agree)
+    rest = rest + [how] if how else rest
     if not bare:
-        rest = rest + [adjuncts(draw, verb, subject, manner)]
+        rest = rest + [adjuncts(draw, verb, subject, manner, brief)]
     return group, rest, target
 
 
-def complements(draw, verb, subject, negation=None, gap=None):
+def complements(draw, verb, subject, manner, gap=None):
     """The objects of a verb.
 
     Args:
         draw: A `Draw`.
         verb: A `Verb`.
         subject: The subject's `NounPhrase`; no pronoun repeats its person.
-        negation: The negation, or None.
+        manner: The `Manner` of the verb.
         gap: The antecedent if the direct object has gone to the front.
 
     Returns:
         Tuple of the direct object or None, the pronoun whose French word goes before
         the verb or None, and the list of phrases after the verb.
     """
-    negated = negation is not None
+    negated = manner.negation is not None
     if "ditransitive" in verb.flags:
         return _give(draw, verb, subject, negated, gap)
     if not verb.objects or gap is not None:
         return None, None, []
-    fits = "person" in verb.objects and not verb.prepositions
+    agrees = manner.tense in _COMPOUND and "passive" not in verb.flags
+    fits = "person" in verb.objects and not (verb.prepositions or agrees)
     if fits and draw.chance(0.16):
         pronoun = object_pronoun(draw, "direct", subject)
         return pronoun, pronoun, [Phrase(pronoun.en, [])]
@@ -756,7 +808,7 @@ def _object_relative(draw, antecedent):
         return None
     verb = draw.pick(choices)
     subject = draw_subject(draw, verb)
-    manner = draw_manner(draw, verb, subject)
+    manner = draw_manner(draw, verb, subject, fronted=True)
     if manner is None:
         return None
     group, rest, _ = predicate(
@@ -767,8 +819,8 @@ def _object_relative(draw, antecedent):
         of = group.fr[-1]
         group.fr.pop()
         for word in group.en:
-            if of in word.links:
-                word.links.remove(of)
+            if of in word.possible:
+                word.possible.remove(of)
     else:
         link = pair("that", "PRON", "que", before_vowel="qu'")
     return link.add(assemble(subject, group, *rest))
@@ -802,6 +854,15 @@ def _where_relative(draw, antecedent):
     return pair("where", "ADV", "où", "PRON").add(assemble(subject, group))
 
 
+_OPPOSITES = {
+    "old": {"young", "new"},
+    "young": {"old"},
+    "new": {"old"},
+    "big": {"small"},
+    "small": {"big"},
+    "black": {"white", "orange"},
+    "white": {"black", "orange"},
+}
 _INTENSITIES = (("very", "très"), ("too", "trop"))
 
 
@@ -822,6 +883,7 @@ def quality(draw, subject):
         if not each.material
         and each.english not in ("right", "left", "lead", "close", "orange")
         and each.english not in subject.adjectives
+        and not _OPPOSITES.get(each.english, set()) & set(subject.adjectives)
         and (subject.noun or each.english not in ("small", "old", "beautiful"))
     ]
     if not choices:
@@ -843,7 +905,10 @@ def _comparison(draw, adjective, subject):
     text = adjective.french[2 * subject.plural + subject.feminine]
     target = Word(text, "ADJ")
     classes = sorted(adjective.classes & (subject.noun or _PERSON).classes)
-    other = draw.pick(lexicon.nouns(*classes))
+    others = [each for each in lexicon.nouns(*classes) if each is not subject.noun]
+    if not others:
+        return None
+    other = draw.pick(others)
     standard = noun_phrase(draw, other, plain=True)
     if draw.chance(0.3):
         aussi = Word("aussi", "ADV")

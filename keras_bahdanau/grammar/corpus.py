@@ -96,11 +96,19 @@ def draw_pair(generator, min_length=4, max_length=16):
     lengths = (len(source), len(groups))
     if min(lengths) < min_length or max(lengths) > max_length:
         return None
-    return _finish(source, groups)
+    return finish(source, groups)
 
 
-def _finish(source, groups):
-    """Numbers the words and turns the links between them into positions."""
+def finish(source, groups):
+    """Numbers the words and turns the links between them into positions.
+
+    Args:
+        source: List of English words, as from `settle`.
+        groups: List of groups of French words, as from `settle`.
+
+    Returns:
+        A `SentencePair`.
+    """
     place = {id(word): j for j, group in enumerate(groups) for word in group}
     sure, possible = set(), set()
     for i, word in enumerate(source):

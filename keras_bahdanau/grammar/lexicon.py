@@ -115,9 +115,9 @@ eat eats ate eaten eating | manger mange mange mangent mangé ~ mangera mangeron
 drink drinks drank drunk drinking | boire bois boit boivent bu
     | | person pet > drink measure
 love loves loved loved - | aimer aime aime aiment aimé aimait aimaient
-    | state | person > person pet garden flower story sort
-know knows knew known - | connaître connais connaît connaissent connu
-    | state present | person > person tale hotel
+    | state | person > person pet garden flower story sort bright
+know knows - known - | connaître connais connaît connaissent connu
+    | state | person > person tale hotel
 clean cleans cleaned cleaned cleaning | nettoyer nettoie nettoie nettoient nettoyé
     | passive | person > house room school table tool lid vehicle
 lead leads led led leading | mener mène mène mènent mené
@@ -186,7 +186,8 @@ _ADJECTIVES = """
 big bigger | grand grande grands grandes | before
     | animal thing furniture place vehicle part tall island
 small smaller | petit petite petits petites | before
-    | person animal thing furniture place vehicle food part island
+    | man woman boy girl child hero sailor animal thing furniture place vehicle food
+    part island
 old older | vieux vieille vieux vieilles vieil | before
     | man woman friend artist sailor cook hero teacher animal thing furniture
     building vehicle text well
@@ -194,7 +195,7 @@ new newer | nouveau nouvelle nouveaux nouvelles nouvel | before
     | goods place vehicle teacher text
 young younger | jeune jeune jeunes jeunes | before | person animal
 beautiful - | beau belle beaux belles bel | before
-    | person horse bird flower place tree tale clothes island
+    | person horse bird flower place tree tale clothes island bright side
 good - | bon bonne bons bonnes | before
     | food dough dish drink friend teacher singer cook text show
 right - | bon bonne bons bonnes | before | key train house room door
@@ -204,7 +205,7 @@ black - | noir noire noirs noires | after | pet bird clothes furniture vehicle b
 white - | blanc blanche blancs blanches | after
     | animal clothes furniture vehicle lid flower house
 orange - | orange orange orange orange | after | clothes flower cat box
-light lighter | léger légère légers légères | after | thing table tool
+light lighter | léger légère légers légères | after | box can table hat boat lead
 empty - | vide vide vides vides | after | building room box can train bed
 open - | ouvert ouverte ouverts ouvertes | after | lid
 clean cleaner | propre propre propres propres | after | clothes room tool side

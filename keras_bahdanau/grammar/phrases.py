@@ -64,6 +64,7 @@ class NounPhrase(Phrase):
         noun: The `Noun` at its head, or None for a pronoun or a name.
         animate: Whether it can want or be able to do something.
         adjectives: The English adjectives in it.
+        is_nominal: Whether its head is an adjective (*the old*).
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class NounPhrase(Phrase):
         self.noun = noun
         self.animate = animate
         self.adjectives = ()
+        self.is_nominal = False
 
 
 class Draw:
@@ -135,9 +137,10 @@ def article(feminine, plural):
 
 
 def preposition(english, french):
-    """A phrase of one English preposition and one or more French words.
+    """A phrase of a preposition, of one or more words in each language.
 
-    The last word of several English ones may be linked, the one in the middle is.
+    *Near* is surely `près` and possibly its `de`; in *in front of*, *front* is surely
+    `devant`, the others possibly.
     """
     targets = [
         Word(word, "ADV" if word == "près" else "ADP", "d'" if word == "de" else None)
@@ -145,7 +148,7 @@ def preposition(english, french):
     ]
     words = [Word(word, "ADP") for word in english.split()]
     if len(words) == 1:
-        words[0].to(*targets)
+        words[0].to(targets[0]).maybe(*targets[1:])
     else:
         words[1].tag = "NOUN"
         words[1].to(*targets)
@@ -182,8 +185,10 @@ _QUANTITIES = {"two": "deux", "three": "trois", "several": "plusieurs"}
 
 def _choose_determiner(draw, noun, plural, negated, definite, specific):
     """Names a determiner that fits the noun and the place of the phrase."""
-    if "kin" in noun.classes and draw.chance(0.7):
-        kind = "possessive"
+    if "sort" in noun.classes:
+        kind = draw.pick(("these", "those") if plural else ("this", "that"))
+    elif "kin" in noun.classes:
+        kind = "possessive" if draw.chance(0.9) else "the"
     elif negated and draw.chance(0.5):
         kind = "any" if plural or noun.is_mass else "a"
     else:
@@ -222,7 +227,7 @@ def _determiner(kind, feminine, plural, mass, adjective_first, negated):
     if kind == "the":
         targets = [article(feminine, plural)]
     english = Word(kind, "DET", "an" if kind == "a" else None)
-    return Phrase([english.to(*targets)], targets)
+    return Phrase([english.to(targets[0]).maybe(*targets[1:])], targets)
 
 
 def _indefinite(kind, feminine, mass, adjective_first, negated):
@@ -304,6 +309,8 @@ def noun_phrase(
     kind = determiner or _choose_determiner(
         draw, noun, plural, negated, definite, specific
     )
+    if determiner is None and any(each.english == "right" for each in adjectives):
+        kind = kind if kind in _POSSESSIVES else "the"
     first = any(each.precedes for each in adjectives)
     opening = _determiner(kind, noun.feminine, plural, noun.is_mass, first, negated)
     phrase = _head(opening, noun, plural, adjectives)
@@ -379,15 +386,16 @@ def both(first, second):
 def nominal_phrase(draw):
     """*The old*, *the young*: an adjective that stands for people."""
     names = ("old", "young", "rich")
-    child = lexicon.nouns("child")[0]
+    man = lexicon.nouns("man")[0]
     adjective = draw.pick(
-        [each for each in lexicon.adjectives(child) if each.english in names]
+        [each for each in lexicon.adjectives(man) if each.english in names]
     )
     the = article(False, True)
     old = pair(adjective.english, "ADJ", adjective.french[2], "NOUN")
-    return NounPhrase(
-        [Word("the", "DET").to(the), *old.en], [the, *old.fr], plural=True
-    )
+    english = [Word("the", "DET").to(the), *old.en]
+    phrase = NounPhrase(english, [the, *old.fr], plural=True)
+    phrase.is_nominal = True
+    return phrase
 
 
 _SUBJECTS = (

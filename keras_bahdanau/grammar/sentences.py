@@ -19,13 +19,13 @@ _STATEMENTS = {
     "action": 16,
     "quality": 2.2,
     "where_it_is": 1.2,
-    "there_is": 1.2,
+    "there_is": 0.9,
     "that_clause": 1.6,
     "passive": 1.2,
     "keep_it": 1.0,
     "because_it": 0.6,
 }
-_OTHERS = {"statement": 20, "yes_or_no": 2.4, "wh_question": 2.2, "request": 1.2}
+_OTHERS = {"statement": 20, "yes_or_no": 1.6, "wh_question": 1.6, "request": 0.8}
 _JOINTS = {"and": 5, "but": 3, "because": 3, "while": 1.5, "if": 1.5, "when": 1.5}
 
 
@@ -51,8 +51,15 @@ def draw_sentence(generator, length, richness=1.0):
     return _end(_chain(draw, length), ".")
 
 
-def _end(phrase, mark):
-    return phrase and phrase.add(pair(mark, "PUNCT", mark))
+def _end(phrase, text):
+    """Puts the last mark; that of a question also stands for `est-ce que`."""
+    if phrase is None:
+        return None
+    mark = pair(text, "PUNCT", text)
+    for word, following in zip(phrase.fr, phrase.fr[1:]):
+        if word.text == "est-ce":
+            mark.en[0].maybe(word, following)
+    return phrase.add(mark)
 
 
 def _comma():
@@ -108,7 +115,7 @@ def _joint(draw, joint):
     if joint in ("because", "while"):
         first = Word("parce" if joint == "because" else "pendant", "SCONJ")
         que = Word("que", "SCONJ", "qu'")
-        return Phrase([Word(joint, "SCONJ").to(first, que)], [first, que])
+        return Phrase([Word(joint, "SCONJ").to(first).maybe(que)], [first, que])
     tag, french = _CONJUNCTIONS[joint]
     words = pair(joint, tag, french)
     comma = joint == "but" or (joint == "and" and draw.chance(0.3))
@@ -161,7 +168,7 @@ def draw_clause(draw, among=None):
         return None
     group, rest, target = clauses.predicate(draw, verb, subject, manner)
     phrase = clauses.assemble(subject, group, *rest)
-    return Clause(phrase, subject, target, manner)
+    return Clause(phrase, verb, subject, target, manner)
 
 
 _ACTIONS = tuple(verb for verb in lexicon.verbs() if "clausal" not in verb.flags)
@@ -250,12 +257,15 @@ def _there_is(draw, among):
     """*There is a dog in the garden*: `il y a un chien dans le jardin`."""
     if among and "present" not in among:
         return None
-    noun = draw.pick(lexicon.nouns("person", "animal", "food", "thing", "vehicle"))
+    classes = ("person", "animal", "food", "thing", "vehicle")
+    noun = draw.pick(
+        [each for each in lexicon.nouns(*classes) if "kin" not in each.classes]
+    )
     plural = draw.chance(0.4)
     negated = draw.chance(0.2)
     kind = draw.pick(("some", "two", "several", "three")) if plural else "a"
     il, y, a = Word("il", "PRON"), Word("y", "PRON"), Word("a", "VERB")
-    there = Word("there", "PRON").to(il, y)
+    there = Word("there", "PRON").to(il).maybe(y)
     verb = Word("are" if plural else "is", "VERB").to(a)
     if negated:
         return _there_is_no(draw, noun, plural, (there, verb), (il, y, a))
@@ -319,10 +329,14 @@ def _keep_it(draw, among):
         verb
         for verb in _ACTIONS
         if verb.objects & noun.classes
+        and verb is not clause.verb
         and "person" in verb.subjects
         and not verb.prepositions
-        and not verb.flags & {"ditransitive", "state"}
+        and "passive" in verb.flags
+        and "state" not in verb.flags
     ]
+    if not choices:
+        return None
     verb = draw.pick(choices)
     if clause.manner.tense not in clauses.tenses(verb, clause.subject):
         return None
@@ -369,7 +383,7 @@ def _thing_clause(draw, among):
     )
     group = clauses.verb_group(verb, subject, manner)
     phrase = clauses.assemble(subject, group, target)
-    return Clause(phrase, subject, target, manner)
+    return Clause(phrase, verb, subject, target, manner)
 
 
 _THINGS = frozenset(("thing", "furniture", "food", "clothes", "text", "vehicle"))
@@ -391,7 +405,9 @@ _KINDS = {
 
 def _asked(draw, verb, subject, **options):
     """The verb of a question and what follows, or None if no tense fits."""
-    manner = clauses.draw_manner(draw, verb, subject, negatable=False)
+    manner = clauses.draw_manner(
+        draw, verb, subject, negatable=False, fronted="gap" in options
+    )
     if manner is None:
         return None
     manner = manner._replace(question=True)
@@ -495,8 +511,11 @@ def _request(draw):
         ]
     )
     you = NounPhrase([], [], person=2, plural=True)
-    negation = "not" if draw.chance(0.2) else None
-    _, clitic, rest = clauses.complements(draw, verb, you, negation)
+    manner = Manner("must", "not" if draw.chance(0.2) else None)
+    _, clitic, rest = clauses.complements(draw, verb, you, manner)
     phrase = pair("please", "INTJ", "veuillez", "VERB")
-    phrase.add(clauses.infinitive_group(verb, negation is not None, clitic))
-    return phrase.add(*rest, clauses.adjuncts(draw, verb, you, Manner("must")))
+    phrase.add(clauses.infinitive_group(verb, manner.negation is not None, clitic))
+    how = clauses.manner_adverb(draw, verb, manner)
+    if how and how.fr[0].text != "bien":  # `Veuillez bien` means "kindly".
+        rest = rest + [how]
+    return phrase.add(*rest, clauses.adjuncts(draw, verb, you, manner, bool(how)))
