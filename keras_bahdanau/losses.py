@@ -88,7 +88,8 @@ class TokenCrossentropy(keras.losses.Loss):
     with `m` 1 for real tokens, `w` the sample weights (1 by default) and `e` the
     label smoothing. It is the same number wherever it is called: in `compile` and
     `fit`, with or without a Keras mask on the logits, and by hand. It is computed in
-    float32 whatever the policy, or in float64 for float64 logits.
+    float32 whatever the policy, or in float64 for float64 logits. Under
+    `tf.distribute` each replica averages over its own tokens, as with Keras' losses.
 
     Masking: a token counts if its label is not `pad_id` and the mask of the
     logits, if they carry one, is `True`. A batch of padding only has loss 0.
