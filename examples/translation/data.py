@@ -2,10 +2,8 @@
 
 from typing import NamedTuple
 
-from keras_bahdanau.grammar import sample_corpus, split_corpus
 from keras_bahdanau.tf import PairCorpus, parallel_folder, tfds_pairs
-
-GRAMMAR_SIZE, GRAMMAR_HELD_OUT = 27_000, 1_000
+from keras_bahdanau.tf.grammar_builder import GrammarConfig, prepare_grammar
 
 
 class Corpus(NamedTuple):
@@ -77,13 +75,14 @@ def load_corpus(args):
 
 
 def _grammar(seed, limit):
-    size = min(limit or GRAMMAR_SIZE, GRAMMAR_SIZE)
-    held_out = min(GRAMMAR_HELD_OUT, max(1, size // 20))
-    drawn = sample_corpus(size + 2 * held_out, seed=seed)
-    parts = split_corpus(drawn, seed=seed, validation=held_out, test=held_out)
-    corpora = [
-        PairCorpus([pair.source for pair in part], [pair.target for pair in part], name)
-        for name, part in parts.items()
+    sizes = {"train": 24_000, "validation": 1_000, "test": 1_000}
+    if limit:
+        held_out = min(sizes["test"], max(1, limit // 20))
+        sizes = {"train": limit, "validation": held_out, "test": held_out}
+    builder = prepare_grammar(GrammarConfig(seed=seed, **sizes))
+    parts = [tfds_pairs(builder, split, "en", "fr") for split in sizes]
+    links = [
+        tuple(example[name].tolist() for name in ("links", "possible_links"))
+        for example in builder.as_dataset(split="test").as_numpy_iterator()
     ]
-    links = [(pair.links, pair.possible_links) for pair in parts["test"]]
-    return Corpus("grammar", *corpora, links)
+    return Corpus("grammar", *parts, links)

@@ -5,6 +5,8 @@ python examples/translation/train.py --data FOLDER --source en --target fr
 """
 
 import argparse
+import importlib.util
+import json
 import os
 import pathlib
 import shutil
@@ -126,15 +128,30 @@ def make_model(args, codecs, steps):
     return model
 
 
+def finished_epochs(args):
+    """How many epochs a stopped run had behind it; without --resume, it is erased."""
+    folder = args.output / "backup"
+    if not args.resume:
+        shutil.rmtree(folder, ignore_errors=True)
+    metadata = folder / "training_metadata.json"
+    if not metadata.is_file():
+        return 0
+    epoch = json.loads(metadata.read_text())["epoch"]
+    print(f"Going on after epoch {epoch} of {args.epochs}")
+    return epoch
+
+
 def make_callbacks(args, translator, validation):
     """Their order matters: what is backed up are the weights without averaging."""
-    backup, best = args.output / "backup", args.output / "translator"
-    if not args.resume:
-        shutil.rmtree(backup, ignore_errors=True)
     translation = TranslationCallback(
-        translator, validation.sources, validation.targets, filepath=best
+        translator,
+        validation.sources,
+        validation.targets,
+        filepath=args.output / "translator",
     )
-    backup = keras.callbacks.BackupAndRestore(backup, delete_checkpoint=False)
+    backup = keras.callbacks.BackupAndRestore(
+        args.output / "backup", double_checkpoint=True, delete_checkpoint=False
+    )
     if args.ema:
         averaging = keras.callbacks.SwapEMAWeights(swap_on_epoch=True)
         callbacks = [backup, averaging, translation]
@@ -144,6 +161,8 @@ def make_callbacks(args, translator, validation):
         keras.callbacks.CSVLogger(args.output / "log.csv", append=args.resume)
     )
     if args.tensorboard:
+        if importlib.util.find_spec("tensorboard") is None:
+            raise SystemExit("--tensorboard needs `pip install tensorboard`.")
         callbacks.append(keras.callbacks.TensorBoard(args.output / "tensorboard"))
     return callbacks
 
@@ -153,7 +172,12 @@ def train(args, corpus):
     batching = {"batch_size": args.batch_size, "pad_to_multiple": 8 if args.jit else 1}
     lengths = {f"max_{side}_length": args.max_length for side in ("source", "target")}
     batches = translation_batches(
-        corpus.train, *codecs, seed=args.seed, **lengths, **batching
+        corpus.train,
+        *codecs,
+        seed=args.seed,
+        initial_epoch=finished_epochs(args),
+        **lengths,
+        **batching,
     )
     validation = translation_batches(
         corpus.validation, *codecs, shuffle=False, **lengths, **batching

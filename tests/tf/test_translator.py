@@ -1,0 +1,317 @@
+"""Translation from strings to strings, saved, loaded and exported."""
+
+import json
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from keras import ops
+
+from keras_bahdanau import RNNEncoderDecoder, RNNSearch, greedy_search
+from keras_bahdanau.tf.codecs import SubwordCodec, WordCodec
+from keras_bahdanau.tf.translator import (
+    ExportedTranslator,
+    Translator,
+    load_notes,
+    load_translator,
+)
+
+TEXTS = [
+    "the dog sees the cat, the dog sleeps.",
+    "a dog",
+    "",
+    "is the cat asleep?",
+    "the zebra sees a cat.",
+]
+CODEC = WordCodec.train(["the dog sees the cat, the dog sleeps.", "is a cat asleep?"])
+
+
+class CopyingModel:
+    """Gives the source back, each word attended to as it is copied."""
+
+    built = True
+    weights = ()
+
+    def __init__(self, size):
+        self.source_vocabulary_size = self.target_vocabulary_size = size
+        self.align = lambda source_ids, target_ids: target_ids
+
+    def generate(self, source_ids, max_length, forbidden_ids=()):
+        size = self.source_vocabulary_size
+        # Words behind the end, should it not stop there.
+        ids = ops.concatenate([source_ids, ops.full_like(source_ids, 7)], axis=1)
+
+        def step_fn(token_ids, position):
+            column = ops.one_hot(position, ops.shape(ids)[1], dtype="int32")
+            chosen = ops.sum(ids * column, axis=-1)
+            log_probs = ops.one_hot(chosen, size) * 90.0 - 90.5
+            log_probs = log_probs + ops.one_hot(ops.full_like(chosen, 3), size)
+            weights = ops.one_hot(position, ops.shape(source_ids)[1])
+            return log_probs, position + 1, weights
+
+        position = ops.zeros_like(source_ids[:, 0])
+        batch_size = ops.shape(source_ids)[0]
+        return greedy_search(
+            step_fn, position, batch_size, max_length, forbidden_ids=forbidden_ids
+        )
+
+
+class EndlessModel(CopyingModel):
+    """Says one word for ever."""
+
+    def generate(self, source_ids, max_length, forbidden_ids=()):
+        width = ops.shape(source_ids)[1]
+
+        def step_fn(token_ids, states):
+            log_probs = ops.one_hot(ops.full_like(token_ids, 5), 97) * 9.0 - 9.5
+            return log_probs[:, : self.source_vocabulary_size], states, uniform
+
+        uniform = ops.ones_like(source_ids, dtype="float32") / ops.cast(width, float)
+        states = uniform[:, 0]
+        return greedy_search(step_fn, states, ops.shape(source_ids)[0], max_length)
+
+
+def copying(**options):
+    return Translator(CopyingModel(CODEC.vocabulary_size), CODEC, CODEC, **options)
+
+
+def real(codec=CODEC, model_class=RNNSearch, **options):
+    """A translator whose untrained model says something else for each source."""
+    model = model_class(
+        codec.vocabulary_size,
+        codec.vocabulary_size,
+        embedding_dim=5,
+        units=7,
+        kernel_initializer=keras.initializers.RandomNormal(stddev=2.0),
+        embedding_initializer=keras.initializers.RandomNormal(stddev=2.0),
+    )
+    return Translator(model, codec, codec, **options)
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 64])
+def test_a_copying_model_gives_the_texts_back_in_their_order(batch_size):
+    texts = copying()(TEXTS, batch_size=batch_size)
+    assert texts == [*TEXTS[:4], "the <unk> sees a cat."]
+
+
+def test_a_translation_tells_tokens_score_and_weights():
+    found = copying().translate(TEXTS[3:4])[0]
+    assert found.text == "is the cat asleep?"
+    assert found.source_tokens == ["is", "the", "cat", "asleep", "?"]
+    assert found.target_tokens == found.source_tokens
+    # Five words and the end token, copied one after another.
+    np.testing.assert_array_equal(found.attention_weights, np.eye(6))
+    # 0.5 for each of the words, less 1 for the end token.
+    assert found.score == pytest.approx(5 * -0.5 + 0.5)
+
+
+def test_an_unknown_source_word_keeps_its_text():
+    found = copying().translate(["the zebra"])[0]
+    assert found.source_tokens == ["the", "zebra"]
+    assert found.target_tokens == ["the", "<unk>"]
+
+
+def test_unknown_words_can_be_forbidden():
+    assert "<unk>" not in copying(allow_unknown=False)(["the zebra"])[0]
+
+
+@pytest.mark.parametrize("texts", [[""], ["", "  "], []])
+def test_nothing_is_translated_to_nothing(texts):
+    for found in real().translate(texts):
+        assert found == ("", 0.0, [], [], pytest.approx(np.zeros((0, 1))))
+    assert real()(texts) == [""] * len(texts)
+
+
+def test_serving_no_text_gives_no_translation():
+    outputs = real().serve(tf.constant([], tf.string))
+    assert outputs["translations"].shape == (0,)
+    assert outputs["attention_weights"].shape[0] == 0
+
+
+def test_each_sentence_is_cut_by_its_own_length():
+    model = EndlessModel(CODEC.vocabulary_size)
+    options = {"max_length_factor": 1.5, "max_length_offset": 2}
+    translator = Translator(model, CODEC, CODEC, **options, max_length=11)
+    texts = ["the", "the dog sees", "the dog " * 17]
+    lengths = [len(one.target_tokens) for one in translator.translate(texts)]
+    # ceil(1.5) + 2, ceil(4.5) + 2, and no more than 11.
+    assert lengths == [4, 7, 11]
+    scores = [one.score for one in translator.translate(texts)]
+    np.testing.assert_allclose(scores, [-2.0, -3.5, -5.5])
+
+
+def test_batches_and_padding_change_nothing():
+    translator = real()
+    together = translator.translate(TEXTS)
+    for text, one in zip(TEXTS, together):
+        alone = translator.translate([text])[0]
+        assert alone.text == one.text
+        assert alone.target_tokens == one.target_tokens
+        assert alone.score == pytest.approx(one.score, abs=1e-4)
+        np.testing.assert_allclose(
+            alone.attention_weights, one.attention_weights, atol=1e-5
+        )
+
+
+def test_the_score_is_that_of_the_model_itself():
+    translator = real()
+    found = translator.translate(["the dog sees a cat."])[0]
+    model = translator.model
+    source_ids = CODEC.encode(["the dog sees a cat."]).to_tensor()
+    result = model.generate(source_ids, max_length=22)
+    assert found.score == pytest.approx(float(result.scores[0]), abs=1e-4)
+    length = int(result.lengths[0])
+    np.testing.assert_allclose(
+        found.attention_weights, result.attention_weights[0, :length], atol=1e-5
+    )
+
+
+def test_serving_is_traced_once_for_all_shapes():
+    translator = real()
+    for texts in (TEXTS, TEXTS[:1], ["the " * 23], []):
+        translator.serve(tf.constant(texts, tf.string))
+    assert translator.serve.experimental_get_tracing_count() == 1
+
+
+def test_invalid_bytes_and_very_long_lines_are_translated():
+    long = "the dog sees a cat. " * 500
+    outputs = real(max_length=13).serve(tf.constant([b"\xff the \xfe", long]))
+    assert len(outputs["translations"]) == 2
+    assert outputs["source_tokens"].shape[1] == 3001
+    assert outputs["target_tokens"].shape[1] <= 13
+
+
+def test_forced_decoding_gives_the_weights_of_each_pair():
+    translator = real()
+    sources, targets = ["the dog sees a cat.", "a dog"], ["a cat", "the cat sleeps."]
+    found = translator.align(sources, targets)
+    assert [matrix.shape for matrix in found] == [(3, 7), (5, 3)]
+    for source, target, weights in zip(sources, targets, found):
+        source_ids = CODEC.encode([source]).to_tensor()
+        ids = CODEC.encode([target]).to_tensor()
+        shifted = tf.concat([[[CODEC.start_id]], ids[:, :-1]], axis=1)
+        expected = translator.model.align(source_ids, shifted)[0]
+        np.testing.assert_allclose(weights, expected, atol=1e-5)
+
+
+def test_a_saved_translator_comes_back(tmp_path):
+    translator = real(max_length=17, allow_unknown=False)
+    folder = tmp_path / "translator"
+    translator.save(folder, notes={"epoch": 3})
+    again = load_translator(folder)
+    assert again(TEXTS) == translator(TEXTS)
+    assert (again.max_length, again.allow_unknown) == (17, False)
+    assert load_notes(folder) == {"epoch": 3}
+    translator.save(folder)
+    assert load_notes(folder) is None
+    assert [path.name for path in tmp_path.iterdir()] == ["translator"]
+
+
+def test_saving_deletes_no_other_files(tmp_path):
+    (tmp_path / "thesis.txt").write_text("years of work")
+    with pytest.raises(ValueError, match="which holds other files"):
+        real().save(tmp_path)
+    assert (tmp_path / "thesis.txt").exists()
+
+
+def test_an_exported_translator_does_the_same(tmp_path):
+    translator = real()
+    translator.export(tmp_path / "exported")
+    exported = load_translator(tmp_path / "exported")
+    assert isinstance(exported, ExportedTranslator)
+    for mine, other in zip(translator.translate(TEXTS), exported.translate(TEXTS)):
+        assert mine[:1] + mine[2:4] == other[:1] + other[2:4]
+        assert mine.score == pytest.approx(other.score, abs=1e-4)
+        np.testing.assert_allclose(
+            mine.attention_weights, other.attention_weights, atol=1e-5
+        )
+
+
+PLAIN_PROCESS = """
+import json, sys
+sys.modules["keras_bahdanau"] = sys.modules["keras"] = None
+{imports}
+import tensorflow as tf
+texts = json.load(sys.stdin)
+loaded = tf.saved_model.load({path!r})
+outputs = loaded.serve(tf.constant(texts))
+named = loaded.signatures["serving_default"](strings=tf.constant(texts))
+assert sorted(named) == sorted(outputs), sorted(named)
+for name in outputs:
+    assert outputs[name].shape == named[name].shape
+print(json.dumps([text.decode() for text in outputs["translations"].numpy()]))
+"""
+
+
+@pytest.mark.parametrize("kind", ["words", "subwords"])
+def test_a_process_without_keras_loads_the_export(kind, tmp_path):
+    codec = CODEC if kind == "words" else SubwordCodec.train(TEXTS, vocabulary_size=25)
+    translator = real(codec)
+    translator.export(tmp_path)
+    imports = "" if kind == "words" else "import tensorflow_text"
+    found = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            PLAIN_PROCESS.format(path=str(tmp_path), imports=imports),
+        ],
+        input=json.dumps(TEXTS),
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+    )
+    assert found.returncode == 0, found.stderr
+    assert json.loads(found.stdout.splitlines()[-1]) == translator(TEXTS)
+
+
+def test_subwords_are_tokens():
+    codec = SubwordCodec.train(TEXTS, vocabulary_size=25)
+    found = real(codec).translate(["the dog sleeps."])[0]
+    assert "".join(found.source_tokens).replace("\u2581", " ") == " the dog sleeps."
+    assert found.attention_weights.shape[1] == len(found.source_tokens) + 1
+
+
+def test_the_baseline_without_attention_translates_too():
+    translator = real(model_class=RNNEncoderDecoder)
+    assert len(translator(TEXTS)) == len(TEXTS)
+
+
+def test_a_model_in_mixed_precision_translates():
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    found = real().translate(TEXTS)[0]
+    assert found.attention_weights.dtype == np.float32
+    np.testing.assert_allclose(found.attention_weights.sum(-1), 1.0, atol=1e-2)
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: copying()("the dog"), "must be a list of strings"),
+        (lambda: copying()(["the dog"], batch_size=0), "`batch_size` must be 1"),
+        (lambda: copying(max_length=0), "`max_length` must be 1 or more"),
+        (lambda: real().align(["the"], []), "must have the same length"),
+        (lambda: load_translator("no/such/folder"), "must be a folder that"),
+        (
+            lambda: Translator(CopyingModel(11), CODEC, CODEC),
+            "must have vocabularies of one size. Received 11 and",
+        ),
+    ],
+)
+def test_what_cannot_work_is_refused_with_a_reason(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_another_backend_is_refused(monkeypatch):
+    monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
+    with pytest.raises(ValueError, match="needs the TensorFlow backend"):
+        copying()
+
+
+def test_another_format_is_refused(tmp_path):
+    (tmp_path / "translator.json").write_text('{"format": "another/1"}')
+    with pytest.raises(ValueError, match="Received .* of format 'another/1'"):
+        load_translator(tmp_path)
