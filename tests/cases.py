@@ -1,5 +1,7 @@
 """The configurations that the contract is checked over, one `Case` each."""
 
+import dataclasses
+
 import keras
 from contract import Case, Spec
 
@@ -53,6 +55,11 @@ ATTENTIONS = [
     attention_case("default", A * (U + D + 1), thorough=True),
     attention_case("one_query", A * (U + D + 1), query=(U,)),
     attention_case("key", A * (U + M + 1), key=M),
+    dataclasses.replace(
+        attention_case("grid", A * (U + D + 1)),
+        inputs={"query": Spec(("T", U), masked=True), "value": Spec(("S", 2, D))},
+        outputs=(("T", D), ("T", "S", 2)),
+    ),
     attention_case("bias", A * (U + D + 2), use_bias=True),
     attention_case("weight_norm", A * (U + D + 1) + 1, weight_norm=True),
     attention_case(
@@ -315,6 +322,19 @@ PLAIN_RNNS = [
         dropout=0.2,
         recurrent_dropout=0.1,
         seed=7,
+    ),
+    Case(
+        "keras.RNN-fixed_context",
+        lambda: keras.layers.RNN(kb.AttentiveGRUDecoderCell(U, kb.FixedContext())),
+        {
+            "sequences": Spec(("T", M)),
+            "memory": Spec((1, D)),
+            "state": Spec((U,)),
+        },
+        outputs=((U,),),
+        weights=gru(M) + 3 * U * D,
+        call=decode_by_plain_rnn,
+        build=build_plain_rnn,
     ),
     Case(
         "MemoryStates",
