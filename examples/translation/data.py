@@ -1,5 +1,6 @@
 """The corpora that train.py can learn from."""
 
+import pathlib
 from typing import NamedTuple
 
 from keras_bahdanau.tf import PairCorpus, parallel_folder, tfds_pairs
@@ -22,6 +23,7 @@ def add_arguments(parser):
     )
     group.add_argument(
         "--data",
+        type=pathlib.Path,
         metavar="FOLDER",
         help="folder of LANG.SPLIT.txt files, line by line translations",
     )
@@ -56,7 +58,7 @@ def load_corpus(args):
     if not (args.data or args.tfds):
         return _grammar(args.seed, args.limit)
     if args.data:
-        splits = args.splits or ("train", "val", "test_2016_flickr")
+        splits = args.splits or _splits_of(args.data, args.source)
         parts = [
             parallel_folder(args.data, args.source, args.target, split)
             for split in splits
@@ -71,7 +73,23 @@ def load_corpus(args):
         ]
     if args.limit:
         parts = [part.take(args.limit) for part in parts]
-    return Corpus(args.data or args.tfds, *parts)
+    return Corpus(str(args.data or args.tfds), *parts)
+
+
+def _splits_of(folder, source):
+    """The first that there is of the usual names, for each part."""
+    usual = (
+        ["train"],
+        ["val", "validation", "dev", "test"],
+        ["test_2016_flickr", "test", "val", "validation", "dev"],
+    )
+    return [
+        next(
+            (name for name in names if (folder / f"{source}.{name}.txt").is_file()),
+            names[0],
+        )
+        for names in usual
+    ]
 
 
 def _grammar(seed, limit):

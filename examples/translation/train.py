@@ -17,14 +17,15 @@ os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import keras  # noqa: E402
+import tensorflow as tf  # noqa: E402
 from data import add_arguments, load_corpus  # noqa: E402
 
 from keras_bahdanau import RNNSearch, modern_recipe  # noqa: E402
 from keras_bahdanau.alignment import alignment_error_rate, hard_alignment  # noqa: E402
+from keras_bahdanau.plots import plot_attention  # noqa: E402
 from keras_bahdanau.tf import (  # noqa: E402
     SubwordCodec,
     WordCodec,
-    surface,
     translation_batches,
 )
 from keras_bahdanau.tf.callbacks import TranslationCallback, corpus_bleu  # noqa: E402
@@ -201,8 +202,7 @@ def train(args, corpus):
 def report(args, corpus, translator):
     """BLEU, examples, and alignments of the test pairs; returns the translations."""
     sources, references = corpus.test.sources, corpus.test.targets
-    results = translator.translate(sources)
-    texts = [result.text for result in results]
+    texts = translator(sources)
     print(f"\nTest: {len(texts)} sentences of {corpus.test.name}, greedy search")
     lowercase = translator.target_codec.lowercase
     plain = corpus_bleu(texts, references, lowercase)
@@ -212,10 +212,10 @@ def report(args, corpus, translator):
     for source, reference, text in list(zip(sources, references, texts))[:5]:
         print(f"  source:      {source}\n  reference:   {reference}")
         print(f"  translation: {text}")
-    if corpus.links and not args.subwords:
+    if corpus.links:
         rate = alignment_error(translator, corpus)
         print(f"Alignment error rate {rate:.4f} against the gold links")
-    plot(results, args.output / "attention.png")
+    plot(translator, corpus, args.output / "attention.png")
     return texts
 
 
@@ -229,22 +229,25 @@ def alignment_error(translator, corpus):
     return alignment_error_rate(found, *zip(*corpus.links))
 
 
-def plot(results, path):
-    """Draws the attention of the longest sentence of at most 20 words."""
-    try:
-        from keras_bahdanau.plots import plot_attention
-    except ImportError as error:
-        print(f"No drawing: {error}")
-        return
-    result = max(results, key=lambda one: len(one.source_tokens) % 21)
+def plot(translator, corpus, path):
+    """Draws the attention for a test pair, with the gold links where there are any."""
+    codecs = translator.source_codec, translator.target_codec
+    sides = corpus.test.sources[:100], corpus.test.targets[:100]
     words = [
-        [token.decode() for token in surface(tokens).numpy()]
-        for tokens in (result.source_tokens, result.target_tokens)
+        codec.surfaces(tf.constant(texts)).to_list()
+        for codec, texts in zip(codecs, sides)
     ]
-    height, width = len(words[1]), len(words[0])
-    figure = plot_attention(result.attention_weights[:height, :width], *words)
-    figure.savefig(path)
-    print(f"Attention drawn in {path}")
+    # The longest source of up to 20 words.
+    row = max(range(len(words[0])), key=lambda row: len(words[0][row]) % 21)
+    source, target = ([word.decode() for word in side[row]] for side in words)
+    weights = translator.align(*([side[row]] for side in sides))[0]
+    links = corpus.links[row][0] if corpus.links else ()
+    try:
+        plot_attention(weights[:-1, :-1], source, target, path, links=links)
+    except ImportError as error:
+        print(f"Nothing drawn: {error}")
+    else:
+        print(f"Attention drawn in {path}")
 
 
 def export(translator, sources, expected, path):
@@ -263,6 +266,9 @@ def main():
     keras.utils.set_random_seed(args.seed)
     args.output.mkdir(parents=True, exist_ok=True)
     corpus = load_corpus(args)
+    if args.subwords:
+        # The gold links are between words.
+        corpus = corpus._replace(links=None)
     train(args, corpus)
     translator = load_translator(args.output / "translator")
     texts = report(args, corpus, translator)

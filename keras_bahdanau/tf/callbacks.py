@@ -94,6 +94,25 @@ class TranslationCallback(keras.callbacks.Callback):
         ImportError: if `sacrebleu` is not installed.
         ValueError: if `sources` and `references` differ in length or are empty, or
             `every` is less than 1.
+
+    Example:
+
+    >>> from keras_bahdanau import RNNSearch, modern_recipe
+    >>> from keras_bahdanau.tf import PairCorpus, WordCodec, translation_batches
+    >>> from keras_bahdanau.tf.translator import Translator
+    >>> pairs = PairCorpus(["a dog", "a cat"], ["un chien", "un chat"])
+    >>> source, target = WordCodec.train(pairs.sources), WordCodec.train(pairs.targets)
+    >>> sizes = source.vocabulary_size, target.vocabulary_size
+    >>> model = RNNSearch(*sizes, embedding_dim=5, units=7, seed=1)
+    >>> model.compile(**modern_recipe())
+    >>> translator = Translator(model, source, target)
+    >>> callback = TranslationCallback(
+    ...     translator, pairs.sources, pairs.targets, print_fn=lambda line: None
+    ... )
+    >>> batches = translation_batches(pairs, source, target)
+    >>> history = model.fit(batches, verbose=0, shuffle=False, callbacks=[callback])
+    >>> "val_bleu" in history.history
+    True
     """
 
     def __init__(

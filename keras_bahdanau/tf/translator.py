@@ -297,6 +297,10 @@ class Translator(_Server, tf.Module):
 class ExportedTranslator(_Server):
     """A translator read from the SavedModel that `Translator.export` wrote.
 
+    It gives what the `Translator` gave; it cannot align or be trained.
+
+    Masking: as `Translator`.
+
     Args:
         path: name of the folder.
 
@@ -306,6 +310,20 @@ class ExportedTranslator(_Server):
 
     Returns:
         List of `str`; `translate` tells more.
+
+    Example:
+
+    >>> import tempfile
+    >>> from keras_bahdanau import RNNSearch
+    >>> from keras_bahdanau.tf import WordCodec
+    >>> codec = WordCodec.train(["a dog"])
+    >>> size = codec.vocabulary_size
+    >>> model = RNNSearch(size, size, embedding_dim=5, units=7)
+    >>> translator = Translator(model, codec, codec)
+    >>> folder = tempfile.mkdtemp()
+    >>> translator.export(folder)
+    >>> ExportedTranslator(folder)(["a dog", ""]) == translator(["a dog", ""])
+    True
     """
 
     def __init__(self, path):
