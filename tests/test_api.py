@@ -1,5 +1,6 @@
 """The public names: exactly these, each documented, registered and announced."""
 
+import importlib
 import inspect
 import os
 import pathlib
@@ -64,6 +65,32 @@ def changelog():
 def test_a_public_name_stands_in_readme_and_changelog(name):
     assert f"`{name}`" in (ROOT / "README.md").read_text(encoding="utf-8")
     assert f"`{name}`" in changelog()
+
+
+def modules_in_readme():
+    """What the README's table of modules says: a module, and the names in it."""
+    rows = re.findall(
+        r"^\| `(keras_bahdanau\.[\w.]+)` \|([^|]+)\|",
+        (ROOT / "README.md").read_text(encoding="utf-8"),
+        re.M,
+    )
+    for module, names in rows:
+        needs_tf = f"{module}.".startswith("keras_bahdanau.tf.")
+        marks = [pytest.mark.tf_only] if needs_tf else []
+        yield pytest.param(module, re.findall(r"`(\w+)`", names), marks=marks)
+
+
+@pytest.mark.parametrize(("module", "names"), list(modules_in_readme()))
+def test_a_module_has_the_names_that_the_readme_says(module, names):
+    found = importlib.import_module(module)
+    for name in names:
+        assert inspect.getdoc(getattr(found, name)), name
+        assert f"`{name}`" in changelog()
+    package = f"{module}." in ("keras_bahdanau.tf.", "keras_bahdanau.grammar.")
+    if package:
+        public = {name for name in vars(found) if name[0] != "_"}
+        public = {x for x in public if not inspect.ismodule(getattr(found, x))}
+        assert public == set(names)
 
 
 @pytest.mark.parametrize("name", LAYERS + MODELS)
