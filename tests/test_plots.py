@@ -49,7 +49,7 @@ def test_white_is_one_and_black_is_zero(tmp_path):
     assert pixels[row, left].min() > 0.99 and pixels[row, right].max() < 0.01
 
 
-@pytest.mark.parametrize("sizes", [(1, 1), (2, 17), (17, 2), (61, 59), (311, 5)])
+@pytest.mark.parametrize("sizes", [(1, 1), (2, 17), (17, 2), (61, 59), (151, 5)])
 def test_any_size_fits_its_figure(sizes):
     rows, columns = sizes
     figure = plots.plot_attention(

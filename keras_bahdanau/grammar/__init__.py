@@ -16,7 +16,7 @@ from keras_bahdanau.grammar.corpus import (
     SentencePair,
     draw_pair,
     sample_corpus,
-    split_corpus,
+    sample_splits,
 )
 
-__all__ = ["SentencePair", "draw_pair", "sample_corpus", "split_corpus"]
+__all__ = ["SentencePair", "draw_pair", "sample_corpus", "sample_splits"]

@@ -399,11 +399,14 @@ def qualify(draw, phrase):
     draw.nested += 1
     clause = relative_clause(draw, phrase)
     draw.nested -= 1
-    return phrase.add(clause) if clause else phrase
+    if clause:
+        phrase.add(clause)
+        phrase.is_heavy = True
+    return phrase
 
 
 def draw_object(draw, verb, negated=False):
-    """A direct object that fits the verb."""
+    """A direct object that fits the verb; without a relative clause if more follows."""
     classes = sorted(verb.objects)
     noun = draw.pick(lexicon.nouns(*classes))
     if "person" in verb.objects and draw.chance(0.1):
@@ -412,7 +415,7 @@ def draw_object(draw, verb, negated=False):
     phrase = noun_phrase(
         draw, noun, negated=negated and not indirect, definite=indirect
     )
-    return qualify(draw, phrase)
+    return phrase if "ditransitive" in verb.flags else qualify(draw, phrase)
 
 
 def place_phrase(draw, places=None):
@@ -601,14 +604,17 @@ def adjuncts(draw, verb, subject, manner, brief=False):
     return phrase
 
 
+# Verbs that are not complete without a place.
+_NEEDY = frozenset(("home", "motion"))
 # Verbs that often say where from or where to.
 _DIRECTED = frozenset(("source", "spot", "guide"))
 
 
-def draw_adverb(draw, manner):
+def frequency_adverb(draw, verb, manner):
     """An adverb of frequency for the middle of the verb, or None."""
     fits = manner.tense in ("present", "past", "perfect", "future")
-    if not fits or manner.negation or not draw.extra(0.08):
+    fits = fits and "state" not in verb.flags and not manner.negation
+    if not fits or not draw.extra(0.09):
         return None
     english, french = draw.pick(_FREQUENCY)
     return pair(english, "ADV", french)
@@ -659,13 +665,17 @@ def predicate(draw, verb, subject, manner, *, gap=None, bare=False):
     """
     target, clitic, rest = complements(draw, verb, subject, manner, gap)
     agree = gap or (clitic if clitic is target else None)
-    how = manner_adverb(draw, verb, manner)
-    middle = None if how else draw_adverb(draw, manner)
+    heavy = target is not None and target.is_heavy
+    how = None if heavy else manner_adverb(draw, verb, manner)
+    middle = None if how else frequency_adverb(draw, verb, manner)
     brief = bool(how or middle)
-    if how and how.fr[0].text == "bien":  # before a participle or an infinitive
-        middle, how = Phrase([], how.fr), Phrase(how.en, [])
+    early = how is not None and how.fr[0].text == "bien"
+    if early:  # before a participle or an infinitive
+        middle = Phrase([], how.fr)
     group = verb_group(verb, subject, manner, adverb=middle, clitic=clitic, agree=agree)
-    rest = rest + [how] if how else rest
+    if how:  # French puts it right after the verb, English after the object
+        group.fr.extend([] if early else how.fr)
+        rest = rest + [Phrase(how.en, [])]
     if not bare:
         rest = rest + [adjuncts(draw, verb, subject, manner, brief)]
     return group, rest, target
@@ -790,7 +800,8 @@ def _subject_relative(draw, antecedent):
         return _quality(draw, antecedent, link)
     verb = draw.pick(choices)
     manner = draw_manner(draw, verb, antecedent)
-    group, rest, _ = predicate(draw, verb, antecedent, manner, bare=draw.chance(0.6))
+    bare = draw.chance(0.6) and not verb.flags & _NEEDY
+    group, rest, _ = predicate(draw, verb, antecedent, manner, bare=bare)
     return link.add(assemble(Phrase(), group, *rest))
 
 
@@ -838,7 +849,7 @@ def _whose_relative(draw, antecedent):
     verb = draw.pick([each for each in choices if "clausal" not in each.flags])
     manner = draw_manner(draw, verb, features)
     group, rest, _ = predicate(draw, verb, features, manner, bare=True)
-    if "home" in verb.flags or "motion" in verb.flags:
+    if verb.flags & _NEEDY:
         rest = rest + [adjuncts(draw, verb, features, manner)]
     return owned.add(assemble(Phrase(), group, *rest))
 

@@ -58,23 +58,91 @@ def sample_corpus(size, seed=0, *, min_length=4, max_length=16):
     >>> [len(pair.source_tokens) == len(pair.source_tags) for pair in pairs]
     [True, True, True]
     """
-    _check_range(size, min_length, max_length)
+    if size < 1:
+        raise ValueError(f"`size` must be at least 1. Received: size={size}.")
+    return _take(_distinct_pairs(seed, min_length, max_length), size)
+
+
+def sample_splits(
+    train=24_000, validation=1_000, test=1_000, seed=0, *, min_length=4, max_length=16
+):
+    """Draws distinct sentence pairs for training, validation and test.
+
+    No sentence of one part is in another, in either language. Every word of the
+    validation and test parts, in each of its readings (word and tag), is also in the
+    training part: what is new there is how words combine. (After a few hundred
+    training pairs only, that leaves shorter sentences than usual.) The training part
+    is `sample_corpus(train, seed)`; each seed gives other parts.
+
+    Args:
+        train, validation, test: Numbers of pairs; `train` at least 1.
+        seed: Integer.
+        min_length, max_length: As for `sample_corpus`.
+
+    Returns:
+        Dictionary of the three lists: "train", "validation", "test".
+
+    Raises:
+        ValueError: As for `sample_corpus`.
+
+    Example:
+
+    >>> parts = sample_splits(50, 4, 6, seed=1)
+    >>> {name: len(part) for name, part in parts.items()}
+    {'train': 50, 'validation': 4, 'test': 6}
+    """
+    if train < 1 or validation < 0 or test < 0:
+        raise ValueError(
+            "`train` must be at least 1, `validation` and `test` at least 0. Received: "
+            f"train={train}, validation={validation}, test={test}."
+        )
+    pairs = _distinct_pairs(seed, min_length, max_length)
+    parts = {"train": _take(pairs, train)}
+    known = set().union(*map(_readings, parts["train"]))
+    familiar = (pair if pair and _readings(pair) <= known else None for pair in pairs)
+    parts["validation"] = _take(familiar, validation)
+    parts["test"] = _take(familiar, test)
+    return parts
+
+
+def _distinct_pairs(seed, min_length, max_length):
+    """Yields pairs that share no sentence, without end; None for each miss."""
+    if not 4 <= min_length <= max_length - 4:
+        raise ValueError(
+            "`min_length` must be 4 or more and `max_length` at least 4 above it. "
+            f"Received: min_length={min_length}, max_length={max_length}."
+        )
     generator = random.Random(int(seed))
-    pairs, seen, misses = [], set(), 0
-    while len(pairs) < size:
+    seen = set()
+    while True:
         pair = draw_pair(generator, min_length, max_length)
         if pair is None or pair.source in seen or pair.target in seen:
+            yield None
+        else:
+            seen.update((pair.source, pair.target))
+            yield pair
+
+
+def _take(pairs, size):
+    """The next `size` pairs; an error if they are too rare."""
+    taken, misses = [], 0
+    while len(taken) < size:
+        pair = next(pairs)
+        if pair is not None:
+            taken.append(pair)
+            misses = 0
+        else:
             misses += 1
-            if misses > 1000 + 200 * size:
-                raise ValueError(
-                    f"`size` must not exceed the number of sentences of "
-                    f"{min_length} to {max_length} words. Received size={size}; "
-                    f"{len(pairs)} were found. Ask for fewer or for longer ones."
-                )
-            continue
-        seen.update((pair.source, pair.target))
-        pairs.append(pair)
-    return pairs
+        if misses == _PATIENCE:
+            raise ValueError(
+                f"There must be {size} sentences of the lengths asked for. Received "
+                f"none that is new in {misses} tries, after {len(taken)}. Ask for "
+                "fewer or longer ones, or for more to train on."
+            )
+    return taken
+
+
+_PATIENCE = 20_000
 
 
 def draw_pair(generator, min_length=4, max_length=16):
@@ -144,81 +212,6 @@ def _french_text(tokens):
     for mark in (".", ","):
         text = text.replace(f" {mark}", mark)
     return text
-
-
-def _check_range(size, min_length, max_length):
-    if size < 1:
-        raise ValueError(f"`size` must be at least 1. Received: size={size}.")
-    if not 4 <= min_length <= max_length - 4:
-        raise ValueError(
-            "`min_length` must be 4 or more and `max_length` at least 4 above it. "
-            f"Received: min_length={min_length}, max_length={max_length}."
-        )
-
-
-def split_corpus(pairs, seed=0, *, validation=1000, test=1000, min_count=1):
-    """Splits sentence pairs into parts for training, validation and test.
-
-    No sentence of one part is in another, in either language. Every word of the
-    validation and test parts, in each of its readings (word and tag), is also in the
-    training part: what is new there is how words combine.
-
-    Args:
-        pairs: List of `SentencePair` without repetitions.
-        seed: Integer; each one splits differently.
-        validation, test: Numbers of pairs.
-        min_count: How often the training part has each word of the others, at least.
-
-    Returns:
-        Dictionary of the three lists: "train", "validation", "test".
-
-    Raises:
-        ValueError: If sentences repeat, or too few pairs have all their words
-            elsewhere.
-
-    Example:
-
-    >>> parts = split_corpus(sample_corpus(60, seed=1), validation=4, test=6)
-    >>> {name: len(part) for name, part in parts.items()}
-    {'train': 50, 'validation': 4, 'test': 6}
-    """
-    sentences = {pair.source for pair in pairs} | {pair.target for pair in pairs}
-    if len(sentences) != 2 * len(pairs):
-        raise ValueError(
-            "`pairs` must not repeat a sentence. Received "
-            f"{2 * len(pairs) - len(sentences)} repetitions among {len(pairs)} pairs. "
-            "Draw them with one call of `sample_corpus`."
-        )
-    words = [_readings(pair) for pair in pairs]
-    counts = {}
-    for reading in (reading for each in words for reading in each):
-        counts[reading] = counts.get(reading, 0) + 1
-    generator = random.Random(int(seed))
-    order = sorted(
-        range(len(pairs)), key=[generator.random() for _ in pairs].__getitem__
-    )
-    parts = {"train": [], "validation": [], "test": []}
-    wanted = {"test": test, "validation": validation}
-    for index in order:
-        part = next(
-            (name for name in wanted if len(parts[name]) < wanted[name]), "train"
-        )
-        if part != "train":
-            for reading in words[index]:
-                counts[reading] -= 1
-            if any(counts[reading] < min_count for reading in words[index]):
-                part = "train"
-                for reading in words[index]:
-                    counts[reading] += 1
-        parts[part].append(pairs[index])
-    missing = {name: size for name, size in wanted.items() if len(parts[name]) < size}
-    if missing:
-        raise ValueError(
-            "Every word of the validation and test parts must be in the training part "
-            f"at least min_count={min_count} times. Received {len(pairs)} pairs, too "
-            f"few for {missing}. Draw more pairs or ask for smaller parts."
-        )
-    return parts
 
 
 def _readings(pair):

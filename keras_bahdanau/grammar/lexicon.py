@@ -88,7 +88,7 @@ kind      kinds      | sorte     sortes     f | sort
 # ils, participle [imparfait: il, ils] [future: il, ils] [+ preposition] | flags |
 # subject > object. A dash means that the grammar does not use the form.
 _VERBS = """
-see sees saw seen seeing | voir vois voit voient vu ~ verra verront
+see sees saw seen - | voir vois voit voient vu ~ verra verront
     | state passive | person animal > person animal thing place vehicle bright sort
 watch watches watched watched watching | regarder regarde regarde regardent regardé
     | | person pet > person animal show train boat

@@ -65,6 +65,7 @@ class NounPhrase(Phrase):
         animate: Whether it can want or be able to do something.
         adjectives: The English adjectives in it.
         is_nominal: Whether its head is an adjective (*the old*).
+        is_heavy: Whether a relative clause ends it.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class NounPhrase(Phrase):
         self.animate = animate
         self.adjectives = ()
         self.is_nominal = False
+        self.is_heavy = False
 
 
 class Draw:

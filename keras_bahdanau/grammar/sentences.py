@@ -26,7 +26,10 @@ _STATEMENTS = {
     "because_it": 0.6,
 }
 _OTHERS = {"statement": 20, "yes_or_no": 1.6, "wh_question": 1.6, "request": 0.8}
-_JOINTS = {"and": 5, "but": 3, "because": 3, "while": 1.5, "if": 1.5, "when": 1.5}
+_COORDINATIONS = {"and": 5, "but": 3}
+# Those that leave the tense of both clauses free, and all of them.
+_LOOSE = {**_COORDINATIONS, "because": 3}
+_JOINTS = {**_LOOSE, "while": 1.5, "if": 1.5, "when": 1.5}
 
 
 def draw_sentence(generator, length, richness=1.0):
@@ -69,21 +72,26 @@ def _comma():
 def _chain(draw, length):
     """Statements joined until the length is about reached."""
     phrase = _opening(draw) if draw.extra(0.07) else Phrase()
-    joint = draw.weighted(_JOINTS) if length > 9 else None
+    joint = draw.weighted(_JOINTS if length > 9 else _LOOSE)
     if joint == "if" and draw.chance(0.6):
         condition = _statement(draw, clauses.NOW)
         phrase = pair("if", "SCONJ", "si").add(condition, _comma())
         phrase.add(_statement(draw, clauses.LATER))
+        joint = draw.weighted(_COORDINATIONS)
     elif phrase.en:
         draw.timed = True
         phrase.add(_statement(draw, phrase.tenses))
         draw.timed = False
+        joint = draw.weighted(_LOOSE)
     else:
         phrase.add(_statement(draw, _tenses_before(joint)))
     while len(phrase.en) < length - 4:
-        joint = joint or draw.weighted(_JOINTS)
-        phrase.add(_joint(draw, joint), _statement(draw, _tenses_after(joint)))
-        joint = None
+        # No chain of if, when and because: a main clause comes next.
+        coordinated = joint in _COORDINATIONS
+        following = draw.weighted(_JOINTS if coordinated else _COORDINATIONS)
+        among = _tenses_before(following) if coordinated else _tenses_after(joint)
+        phrase.add(_joint(draw, joint), _statement(draw, among))
+        joint = following
     return phrase
 
 
@@ -517,5 +525,6 @@ def _request(draw):
     phrase.add(clauses.infinitive_group(verb, manner.negation is not None, clitic))
     how = clauses.manner_adverb(draw, verb, manner)
     if how and how.fr[0].text != "bien":  # `Veuillez bien` means "kindly".
-        rest = rest + [how]
+        phrase.add(Phrase([], how.fr))
+        rest = rest + [Phrase(how.en, [])]
     return phrase.add(*rest, clauses.adjuncts(draw, verb, you, manner, bool(how)))

@@ -6,7 +6,9 @@ same path as any public translation set: `tfds.load("bahdanau_grammar/base")`.
 
 import contextlib
 import dataclasses
+import hashlib
 import io
+import logging
 import os
 import pathlib
 
@@ -137,13 +139,12 @@ class BahdanauGrammar(tfds.core.GeneratorBasedBuilder):
 
     def _split_generators(self, dl_manager):
         config = self.builder_config
-        pairs = grammar.sample_corpus(
-            config.train + config.validation + config.test,
+        parts = grammar.sample_splits(
+            config.train,
+            config.validation,
+            config.test,
             config.seed,
             max_length=config.max_length,
-        )
-        parts = grammar.split_corpus(
-            pairs, config.seed, validation=config.validation, test=config.test
         )
         return {
             name: self._generate_examples(part) for name, part in parts.items() if part
@@ -187,17 +188,14 @@ def prepare_grammar(config="base", data_dir=None):
 
     Args:
         config: Name of a configuration of `BahdanauGrammar`, or a `GrammarConfig`.
-        data_dir: Folder of prepared sets. By default `keras_bahdanau` in the user's
-            cache folder (`XDG_CACHE_HOME`, or `~/.cache`).
+        data_dir: Folder of prepared sets; by default `cache_folder()`.
 
     Returns:
         The `BahdanauGrammar`, which `keras_bahdanau.tf.tfds_pairs` also takes.
     """
     folder = cache_folder() if data_dir is None else pathlib.Path(data_dir)
-    builder = BahdanauGrammar(config=config, data_dir=folder)
-    # TFDS announces a download and draws bars; there is nothing to wait for.
-    silence = io.StringIO()
-    with contextlib.redirect_stdout(silence), contextlib.redirect_stderr(silence):
+    with _quietly():
+        builder = BahdanauGrammar(config=config, data_dir=folder)
         builder.download_and_prepare(
             download_config=tfds.download.DownloadConfig(
                 try_download_gcs=False,
@@ -205,6 +203,19 @@ def prepare_grammar(config="base", data_dir=None):
             )
         )
     return builder
+
+
+@contextlib.contextmanager
+def _quietly():
+    """Without the announcements and bars of TFDS: nothing is downloaded."""
+    silence, logger = io.StringIO(), logging.getLogger("absl")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with contextlib.redirect_stdout(silence), contextlib.redirect_stderr(silence):
+            yield
+    finally:
+        logger.setLevel(level)
 
 
 def load_grammar(split, seed=0, data_dir=None, **options):
@@ -225,6 +236,15 @@ def load_grammar(split, seed=0, data_dir=None, **options):
 
 
 def cache_folder():
-    """The folder for prepared corpora when none is named."""
+    """The folder for prepared corpora when none is named.
+
+    Another version of the grammar has another one, so that none reads the other's
+    sentences.
+
+    Returns:
+        A `pathlib.Path` inside `XDG_CACHE_HOME`, or `~/.cache` without it.
+    """
+    sentences = repr(grammar.sample_corpus(150, max_length=30)).encode("utf-8")
+    fingerprint = hashlib.sha256(sentences).hexdigest()[:12]
     cache = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
-    return pathlib.Path(cache) / "keras_bahdanau"
+    return pathlib.Path(cache) / "keras_bahdanau" / f"grammar-{fingerprint}"
