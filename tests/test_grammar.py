@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from keras_bahdanau import grammar
-from keras_bahdanau.grammar import clauses, lexicon, sample_corpus, sample_splits
+from keras_bahdanau.grammar import clauses, lexicon, sample_corpus, sample_splits, verbs
 from keras_bahdanau.grammar.corpus import finish
 from keras_bahdanau.grammar.phrases import (
     Draw,
@@ -197,8 +197,8 @@ def test_a_pronoun_is_no_article():
 
 def say(base, subject, tense, negation=None, **kwargs):
     """The words of a verb group in both languages, settled."""
-    manner = clauses.Manner(tense, negation)
-    group = clauses.verb_group(find_verb(base), subject, manner, **kwargs)
+    manner = verbs.Manner(tense, negation)
+    group = verbs.verb_group(find_verb(base), subject, manner, **kwargs)
     words, groups = settle(clauses.assemble(subject, group))
     return " ".join(word.text for word in words), " ".join(g[0].text for g in groups)
 
