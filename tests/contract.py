@@ -443,7 +443,12 @@ def check_a_row_does_not_depend_on_its_batch(case, tmp_path):
     together = numbers(eager(case, layer))
     rows = slice(1, 2)
     alone = numbers(eager(case, layer, rows=rows))
-    assert_close(alone, [value[rows] for value in together])
+    for index, (whole, row) in enumerate(zip(together, alone)):
+        replaced = whole.copy()
+        replaced[rows] = row
+        # Where the inputs are padding, which is large, rounding differs more.
+        got, wanted = (real_positions(case, index, x) for x in (replaced, whole))
+        np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
 
 
 CHECKS = [value for name, value in sorted(globals().items()) if name[:6] == "check_"]
