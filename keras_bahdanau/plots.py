@@ -167,13 +167,12 @@ def _label(token):
 
 def _draw(panels, path, columns, cell_size, dpi):
     """Lays the panels out on a figure of their size, draws them, and saves it."""
-    figures = _import("matplotlib.figure")
-    agg = _import("matplotlib.backends.backend_agg")
+    matplotlib = _matplotlib()
     longest = max(max(panel["weights"].shape) for panel in panels)
     cell = cell_size or min(_CELL, max(_LARGEST / longest, 0.11), 40 / longest)
     font = {"family": _families(panels), "size": min(11.0, 44.0 * cell)}
-    figure = figures.Figure(dpi=dpi)
-    agg.FigureCanvasAgg(figure)
+    figure = matplotlib.figure.Figure(dpi=dpi)
+    matplotlib.backends.backend_agg.FigureCanvasAgg(figure)
     with _without_glyph_warnings():
         for panel in panels:
             panel["size"] = _measure(figure, panel, cell, font)
@@ -214,7 +213,7 @@ def _columns(panels):
 def _measure(figure, panel, cell, font):
     """Inches that the labels, the cells and the whole panel take."""
     renderer = figure.canvas.get_renderer()
-    properties = _import("matplotlib.font_manager").FontProperties(**font)
+    properties = _matplotlib().font_manager.FontProperties(**font)
 
     def length(text):
         size = renderer.get_text_width_height_descent(text, properties, False)
@@ -287,7 +286,7 @@ def _draw_panel(figure, panel, left, top, font):
 
 def _frame(axes, i, j, color, cell):
     """Frames the cell of a link, inside its edges."""
-    patches = _import("matplotlib.patches")
+    patches = _matplotlib().patches
     axes.add_patch(
         patches.Rectangle(
             (i - 0.42, j - 0.42), 0.84, 0.84, fill=False, color=color, lw=5.5 * cell
@@ -302,7 +301,7 @@ def _families(panels):
     """Font families for the labels: the user's own, then what fills their gaps."""
     labels = [label for panel in panels for label in panel["source"] + panel["target"]]
     labels += [panel["title"] or "" for panel in panels]
-    matplotlib = _import("matplotlib")
+    matplotlib = _matplotlib()
     families = list(matplotlib.rcParams["font.family"])
     missing = {c for c in "".join(labels) if not c.isspace()}
     for family in _resolved(families):
@@ -324,7 +323,7 @@ def _families(panels):
 
 def _resolved(families):
     """Files of the fonts that matplotlib uses for the families of its settings."""
-    manager = _import("matplotlib.font_manager")
+    manager = _matplotlib().font_manager
     return [
         str(
             manager.findfont(
@@ -338,7 +337,7 @@ def _resolved(families):
 @functools.cache
 def _installed():
     """Files of the upright fonts of normal weight, sorted by name."""
-    manager = _import("matplotlib.font_manager")
+    manager = _matplotlib().font_manager
     return tuple(
         entry.fname
         for entry in sorted(manager.fontManager.ttflist, key=lambda entry: entry.name)
@@ -351,12 +350,12 @@ def _installed():
 @functools.cache
 def _characters(path):
     """The characters that the font of a file has."""
-    manager = _import("matplotlib.font_manager")
+    manager = _matplotlib().font_manager
     return frozenset(map(chr, manager.get_font(path).get_charmap()))
 
 
 def _name(path):
-    manager = _import("matplotlib.font_manager")
+    manager = _matplotlib().font_manager
     return next(e.name for e in manager.fontManager.ttflist if e.fname == path)
 
 
@@ -378,12 +377,17 @@ def _without_glyph_warnings():
         yield
 
 
-def _import(name):
-    """Imports a module of matplotlib, or says how to install it."""
+def _matplotlib():
+    """matplotlib with the modules used here, or how to install it."""
     try:
-        return __import__(name, fromlist=["*"])
+        import matplotlib
+        import matplotlib.backends.backend_agg
+        import matplotlib.figure
+        import matplotlib.font_manager
+        import matplotlib.patches
     except ImportError as error:
         raise ImportError(
             "This needs the package `matplotlib`, which does not import here: install "
             'it with `pip install "keras-bahdanau[plots]"`.'
         ) from error
+    return matplotlib
