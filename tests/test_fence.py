@@ -121,7 +121,7 @@ def test_the_tf_folder_imports_no_example(path):
 def test_functions_stay_short(path):
     for node in ast.walk(parse(path)):
         if isinstance(node, ast.FunctionDef):
-            assert length(node) < LONGEST_FUNCTION, node.name
+            assert length(node) <= LONGEST_FUNCTION, node.name
 
 
 @pytest.mark.parametrize("path", EVERYWHERE, ids=name_of)
