@@ -13,7 +13,7 @@ import pytest
 pytestmark = pytest.mark.tf_only
 
 FOLDER = pathlib.Path(__file__).resolve().parent.parent / "examples" / "translation"
-EPOCHS = 3
+EPOCHS = 2
 TINY = ["--limit", "60", "--units", "7", "--embedding", "5", "--batch-size", "20"]
 TINY += ["--epochs", str(EPOCHS), "--dropout", "0"]
 LIMIT_S = 600

@@ -26,6 +26,7 @@ from keras_bahdanau.plots import plot_attention  # noqa: E402
 from keras_bahdanau.tf import (  # noqa: E402
     SubwordCodec,
     WordCodec,
+    encode_pairs,
     translation_batches,
 )
 from keras_bahdanau.tf.callbacks import TranslationCallback, corpus_bleu  # noqa: E402
@@ -108,6 +109,8 @@ def make_codecs(args, corpus):
 
 def make_model(args, codecs, steps):
     """RNNsearch, compiled for `steps` steps of training."""
+    # Here, because what read the data may have drawn random numbers.
+    keras.utils.set_random_seed(args.seed)
     if args.mixed_precision:
         keras.config.set_dtype_policy(args.mixed_precision)
     model = RNNSearch(
@@ -170,28 +173,24 @@ def make_callbacks(args, translator, validation):
 
 def train(args, corpus):
     codecs = make_codecs(args, corpus)
-    batching = {"batch_size": args.batch_size, "pad_to_multiple": 8 if args.jit else 1}
-    lengths = {f"max_{side}_length": args.max_length for side in ("source", "target")}
-    batches = translation_batches(
-        corpus.train,
-        *codecs,
-        seed=args.seed,
-        initial_epoch=finished_epochs(args),
-        **lengths,
-        **batching,
+    training, validation = (
+        encode_pairs(part, *codecs, args.max_length, args.max_length)
+        for part in (corpus.train, corpus.validation)
     )
-    validation = translation_batches(
-        corpus.validation, *codecs, shuffle=False, **lengths, **batching
+    options = {"batch_size": args.batch_size, "pad_to_multiple": 8 if args.jit else 1}
+    batches = translation_batches(
+        training, seed=args.seed, initial_epoch=finished_epochs(args), **options
     )
     model = make_model(args, codecs, args.epochs * len(batches))
     print(
-        f"{corpus.name}: {len(corpus.train)} training pairs, vocabularies of "
+        f"{corpus.name}: {len(training)} training pairs ({training.num_too_long} more "
+        f"are longer than {args.max_length} tokens), vocabularies of "
         f"{codecs[0].vocabulary_size} and {codecs[1].vocabulary_size}, "
         f"{model.count_params():,} parameters"
     )
     model.fit(
         batches,
-        validation_data=validation,
+        validation_data=translation_batches(validation, shuffle=False, **options),
         epochs=args.epochs,
         shuffle=False,
         verbose=1 if sys.stdout.isatty() else 2,
@@ -263,7 +262,6 @@ def export(translator, sources, expected, path):
 def main():
     started = time.time()
     args = parse_arguments()
-    keras.utils.set_random_seed(args.seed)
     args.output.mkdir(parents=True, exist_ok=True)
     corpus = load_corpus(args)
     if args.subwords:
