@@ -30,7 +30,7 @@ def add_arguments(parser):
     group.add_argument(
         "--tfds",
         metavar="NAME",
-        help="set of TensorFlow Datasets, such as ted_hrlr_translate/fr_to_en",
+        help="set of TensorFlow Datasets, such as ted_hrlr_translate/pt_to_en",
     )
     group.add_argument(
         "--download", action="store_true", help="let --tfds download the set"
