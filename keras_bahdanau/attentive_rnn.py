@@ -55,6 +55,9 @@ class AttentiveRNN(keras.layers.RNN):
     Example:
 
     >>> import numpy as np
+    >>> from keras_bahdanau import (
+    ...     AttentiveGRUDecoderCell, AttentiveRNN, BahdanauAttention
+    ... )
     >>> cell = AttentiveGRUDecoderCell(3, BahdanauAttention(5))
     >>> decoder = AttentiveRNN(
     ...     cell, return_sequences=True, return_attention_scores=True

@@ -70,6 +70,9 @@ class AttentiveGRUDecoderCell(keras.layers.GRUCell):
     Example:
 
     >>> import keras, numpy as np
+    >>> from keras_bahdanau import (
+    ...     AttentiveGRUDecoderCell, BahdanauAttention, MemoryStates
+    ... )
     >>> attention = BahdanauAttention(5)
     >>> cell = AttentiveGRUDecoderCell(3, attention)
     >>> states = MemoryStates(attention)([np.ones((2, 3)), np.ones((2, 7, 4))])
@@ -350,6 +353,7 @@ class MemoryStates(keras.layers.Layer):
     Example:
 
     >>> import numpy as np
+    >>> from keras_bahdanau import BahdanauAttention, MemoryStates
     >>> states = MemoryStates(BahdanauAttention(5))
     >>> outputs = states([np.ones((2, 3)), np.ones((2, 7, 4))])
     >>> [tuple(output.shape) for output in outputs]
