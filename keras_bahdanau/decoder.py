@@ -50,9 +50,11 @@ class AttentiveGRUDecoderCell(keras.layers.GRUCell):
         context_constraint: constraint of `context_kernel`.
         reset_after: whether the reset gate comes after the recurrent product.
             `False` is the paper, and the default here.
+        recurrent_dropout: rate at which parts of the state are dropped where
+            it enters the gates and the candidate; one mask for all of them
+            and for all steps of a sequence. The attention sees the whole state.
         **kwargs: further arguments of `keras.layers.GRUCell`, such as
-            `dropout`, `recurrent_dropout`, `kernel_initializer`, `seed`.
-            Dropout masks are the same for all steps of a sequence.
+            `dropout` (one mask for all steps), `kernel_initializer`, `seed`.
 
     Call arguments:
         inputs: `y_{i-1}`, `(B, m)`.
@@ -382,6 +384,8 @@ class MemoryStates(keras.layers.Layer):
         if memory_mask is None:
             memory_mask = ops.ones(ops.shape(memory)[:2])
         keys = self.attention.project_keys(memory)
+        # Another tensor with the same values: the given one carries its mask.
+        memory = ops.reshape(memory, ops.shape(memory))
         return [state, memory, keys, ops.cast(memory_mask, self.compute_dtype)]
 
     def _validate(self, inputs):
@@ -394,12 +398,6 @@ class MemoryStates(keras.layers.Layer):
     def compute_mask(self, inputs, mask=None):
         """`None`: the mask of the memory is one of the outputs."""
         return None
-
-    def compute_output_shape(self, input_shape):
-        """Shapes of state, memory, keys and mask."""
-        state, memory = input_shape
-        keys = (*memory[:-1], self.attention.units)
-        return [tuple(state), tuple(memory), keys, tuple(memory[:-1])]
 
     def get_config(self):
         # Serialised twice on purpose. While a model is saved, Keras marks an

@@ -16,6 +16,7 @@ class _TokenMean(keras.metrics.Metric):
         self.count = self.add_variable((), "zeros", dtype=self.dtype, name="count")
 
     def token_values(self, labels, logits):
+        """What is averaged: a value for each token, `(B, T)`."""
         raise NotImplementedError
 
     def update_state(self, y_true, y_pred, sample_weight=None):
@@ -88,6 +89,7 @@ class Perplexity(_TokenMean):
         super().__init__(pad_id=pad_id, name=name, dtype=dtype)
 
     def token_values(self, labels, logits):
+        """The cross-entropy of each token, `(B, T)`."""
         return token_losses(labels, logits)
 
     def result(self):
@@ -136,4 +138,5 @@ class TokenAccuracy(_TokenMean):
         super().__init__(pad_id=pad_id, name=name, dtype=dtype)
 
     def token_values(self, labels, logits):
+        """Whether the most likely word is the label, `(B, T)`."""
         return ops.equal(ops.argmax(logits, axis=-1), labels)
