@@ -237,7 +237,8 @@ def plot(translator, corpus, path):
         for codec, texts in zip(codecs, sides)
     ]
     # The longest source of up to 20 words.
-    row = max(range(len(words[0])), key=lambda row: len(words[0][row]) % 21)
+    lengths = [len(tokens) if len(tokens) <= 20 else -1 for tokens in words[0]]
+    row = lengths.index(max(lengths))
     source, target = ([word.decode() for word in side[row]] for side in words)
     weights = translator.align(*([side[row]] for side in sides))[0]
     links = corpus.links[row][0] if corpus.links else ()

@@ -167,8 +167,10 @@ class Translator(_Server, tf.Module):
         self.serve = tf.function(
             self._serve, input_signature=[_STRINGS], autograph=False
         )
-        self._align = tf.function(
-            model.align, input_signature=[_IDS, _IDS], autograph=False
+        self._weights_of = tf.function(
+            lambda *ids: tf.cast(model.align(*ids), tf.float32),
+            input_signature=[_IDS, _IDS],
+            autograph=False,
         )
 
     def align(self, sources, targets, batch_size=64):
@@ -198,7 +200,8 @@ class Translator(_Server, tf.Module):
             target_ids = self.target_codec.encode([targets[row] for row in rows])
             starts = tf.fill([len(rows), 1], tf.constant(self.target_codec.start_id))
             shifted = tf.concat([starts, target_ids[:, :-1]], axis=1)
-            weights = self._align(source_ids.to_tensor(), shifted.to_tensor()).numpy()
+            weights = self._weights_of(source_ids.to_tensor(), shifted.to_tensor())
+            weights = weights.numpy()
             source_lengths = source_ids.row_lengths().numpy()
             target_lengths = target_ids.row_lengths().numpy()
             for index, row in enumerate(rows):
@@ -218,7 +221,8 @@ class Translator(_Server, tf.Module):
             path: name of the folder.
         """
         exported = tf.Module(name="translator")
-        exported.variables_ = [weight.value for weight in self.model.weights]
+        # Seeds too: the graph may name them, though nothing is drawn.
+        exported.state = [variable.value for variable in self.model.variables]
         exported.source_codec = self.source_codec
         exported.target_codec = self.target_codec
         exported.serve = self.serve

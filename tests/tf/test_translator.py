@@ -33,7 +33,7 @@ class CopyingModel:
     """Gives the source back, each word attended to as it is copied."""
 
     built = True
-    weights = ()
+    variables = ()
 
     def __init__(self, size):
         self.source_vocabulary_size = self.target_vocabulary_size = size
@@ -78,13 +78,14 @@ def copying(**options):
     return Translator(CopyingModel(CODEC.vocabulary_size), CODEC, CODEC, **options)
 
 
-def real(codec=CODEC, model_class=RNNSearch, **options):
+def real(codec=CODEC, model_class=RNNSearch, sizes=None, **options):
     """A translator whose untrained model says something else for each source."""
     model = model_class(
         codec.vocabulary_size,
         codec.vocabulary_size,
         embedding_dim=5,
         units=7,
+        **(sizes or {}),
         kernel_initializer=keras.initializers.RandomNormal(stddev=2.0),
         embedding_initializer=keras.initializers.RandomNormal(stddev=2.0),
     )
@@ -217,8 +218,9 @@ def test_saving_deletes_no_other_files(tmp_path):
     assert (tmp_path / "thesis.txt").exists()
 
 
-def test_an_exported_translator_does_the_same(tmp_path):
-    translator = real()
+@pytest.mark.parametrize("sizes", [{}, {"num_encoder_layers": 2, "dropout": 0.5}])
+def test_an_exported_translator_does_the_same(sizes, tmp_path):
+    translator = real(sizes=sizes)
     translator.export(tmp_path / "exported")
     exported = load_translator(tmp_path / "exported")
     assert isinstance(exported, ExportedTranslator)
@@ -284,9 +286,12 @@ def test_the_baseline_without_attention_translates_too():
 
 def test_a_model_in_mixed_precision_translates():
     keras.config.set_dtype_policy("mixed_bfloat16")
-    found = real().translate(TEXTS)[0]
-    assert found.attention_weights.dtype == np.float32
-    np.testing.assert_allclose(found.attention_weights.sum(-1), 1.0, atol=1e-2)
+    translator = real()
+    found = translator.translate(TEXTS)[0].attention_weights
+    forced = translator.align(TEXTS[:1], TEXTS[1:2])[0]
+    for weights in (found, forced):
+        assert weights.dtype == np.float32
+        np.testing.assert_allclose(weights.sum(-1), 1.0, atol=1e-2)
 
 
 @pytest.mark.parametrize(
