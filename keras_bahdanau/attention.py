@@ -28,8 +28,9 @@ class BahdanauAttention(keras.layers.Layer):
 
     A decoding loop projects the keys once, with `project_keys`, and reads the
     memory at each step with `attend`, or with what `reader` returns; nothing
-    is kept on the layer. Any layer with the methods `project_keys` and
-    `reader` serves as the `attention` of `AttentiveGRUDecoderCell`.
+    is kept on the layer. Any layer with the methods `project_keys`, `reader`
+    and `dropout_mask` and, once built, the attribute `value_dim` serves as the
+    `attention` of `AttentiveGRUDecoderCell`.
 
     Masking: positions where the value mask is `False` have weight exactly 0;
     where no position is real, the weights and the context are 0 and the
@@ -433,7 +434,7 @@ class FixedContext(keras.layers.Layer):
 
         def look(query, dropout_mask=None):
             ones = ops.ones_like(query[..., :1], dtype=self.compute_dtype)
-            vector = value if len(query.shape) == 3 else value[:, 0]
+            vector = value[:, :1] if len(query.shape) == 3 else value[:, 0]
             return ones * vector, ones
 
         return look

@@ -129,7 +129,11 @@ class AttentiveRNN(keras.layers.RNN):
         memory, memory_mask = flatten_positions(memory, memory_mask)
         memory = ops.cast(memory, self.cell.compute_dtype)
         attention = self.cell.attention
-        keys = attention.project_keys(memory) if keys is None else keys
+        keys = (
+            attention.project_keys(memory)
+            if keys is None
+            else flatten_positions(keys)[0]
+        )
         states = self._states(sequences, initial_state)
         projected = self.cell.project_inputs(sequences, training=training)
         size = projected.shape[-1]

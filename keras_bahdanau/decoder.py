@@ -34,7 +34,8 @@ class AttentiveGRUDecoderCell(keras.layers.GRUCell):
     Args:
         units: size `U` of the state.
         attention: `BahdanauAttention`, or any layer with its methods
-            `project_keys` and `reader`.
+            `project_keys`, `reader` and `dropout_mask` and, once built, its
+            attribute `value_dim`.
         step_order: what the output of step `i` is. With
             `"look_update_generate"` it is the new state `s_i`; with
             `"look_generate_update"` it is the state `s_{i-1}` that looked at
@@ -66,7 +67,7 @@ class AttentiveGRUDecoderCell(keras.layers.GRUCell):
         The output, `(B, U)`, and the list of states with `s_i` in front.
 
     Raises:
-        ValueError: if `step_order` is unknown, if `attention` has not the two
+        ValueError: if `step_order` is unknown, if `attention` lacks one of its
             methods, or if the states are not the four named above.
 
     Example:
@@ -109,10 +110,11 @@ class AttentiveGRUDecoderCell(keras.layers.GRUCell):
                 f"`step_order` must be one of {STEP_ORDERS}. "
                 f"Received: step_order={step_order!r}"
             )
-        if not all(hasattr(attention, m) for m in ("project_keys", "reader")):
+        needed = ("project_keys", "reader", "dropout_mask")
+        if not all(hasattr(attention, name) for name in needed):
             raise ValueError(
-                "`attention` must be a layer with the methods `project_keys` "
-                "and `reader`, such as BahdanauAttention. "
+                "`attention` must be a layer with the methods `project_keys`, "
+                "`reader` and `dropout_mask`, such as BahdanauAttention. "
                 f"Received: attention={attention!r}"
             )
         self.attention = attention
@@ -333,8 +335,8 @@ class MemoryStates(keras.layers.Layer):
     changes. The keys are projected here, once a sentence. `AttentiveRNN` needs
     none of this.
 
-    Masking: the mask of the memory arrives by itself, becomes the fourth
-    state, and ends here: none of the outputs has a mask.
+    Masking: the mask of the memory arrives by itself and becomes the fourth
+    state. The memory keeps it; the other outputs have none.
 
     Args:
         attention: the attention of the cell: the same object, not a copy.
@@ -384,8 +386,6 @@ class MemoryStates(keras.layers.Layer):
         if memory_mask is None:
             memory_mask = ops.ones(ops.shape(memory)[:2])
         keys = self.attention.project_keys(memory)
-        # Another tensor with the same values: the given one carries its mask.
-        memory = ops.reshape(memory, ops.shape(memory))
         return [state, memory, keys, ops.cast(memory_mask, self.compute_dtype)]
 
     def _validate(self, inputs):
@@ -396,8 +396,8 @@ class MemoryStates(keras.layers.Layer):
             )
 
     def compute_mask(self, inputs, mask=None):
-        """`None`: the mask of the memory is one of the outputs."""
-        return None
+        """The memory keeps its mask; the other outputs have none."""
+        return [None, None if mask is None else mask[1], None, None]
 
     def get_config(self):
         # Serialised twice on purpose. While a model is saved, Keras marks an

@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from keras_bahdanau.initializers import fresh
+
 
 @keras.saving.register_keras_serializable(package="keras_bahdanau")
 class BidirectionalGRUEncoder(keras.layers.Layer):
@@ -185,15 +187,14 @@ class BidirectionalGRUEncoder(keras.layers.Layer):
         return layer
 
     def _make_gru(self, name, seed_offset, go_backwards):
-        # Clones of the initializers: one object gives the same numbers twice.
         return keras.layers.GRU(
             self.units,
             activation=self.activation,
             recurrent_activation=self.recurrent_activation,
             use_bias=self.use_bias,
-            kernel_initializer=self.kernel_initializer.clone(),
-            recurrent_initializer=self.recurrent_initializer.clone(),
-            bias_initializer=self.bias_initializer.clone(),
+            kernel_initializer=fresh(self.kernel_initializer),
+            recurrent_initializer=fresh(self.recurrent_initializer),
+            bias_initializer=fresh(self.bias_initializer),
             kernel_regularizer=self.kernel_regularizer,
             recurrent_regularizer=self.recurrent_regularizer,
             bias_regularizer=self.bias_regularizer,

@@ -10,7 +10,7 @@ from keras_bahdanau.decoder import (
     LOOK_UPDATE_GENERATE,
     AttentiveGRUDecoderCell,
 )
-from keras_bahdanau.initializers import BlockOrthogonal
+from keras_bahdanau.initializers import BlockOrthogonal, fresh
 from keras_bahdanau.readout import MaxoutReadout
 from keras_bahdanau.recipes import paper_recipe
 from keras_bahdanau.search import greedy_search
@@ -45,6 +45,8 @@ class EncoderDecoder(keras.Model):
         **kwargs,
     ):
         super().__init__(**kwargs)
+        # Ids must not be rounded to half precision; the layers cast what they get.
+        self.autocast = False
         if tie_embeddings and readout_units not in (None, embedding_dim):
             raise ValueError(
                 "With tie_embeddings=True the readout is as wide as the "
@@ -71,7 +73,7 @@ class EncoderDecoder(keras.Model):
 
     def _make_layers(self):
         """Makes all layers; called at the end of a subclass' `__init__`."""
-        dtype, seed = self.dtype_policy, self.seed
+        dtype, seeds = self.dtype_policy, self._seeds(4)
         self.source_embedding = keras.layers.Embedding(
             self.source_vocabulary_size,
             self.embedding_dim,
@@ -87,11 +89,11 @@ class EncoderDecoder(keras.Model):
             name="target_embedding",
         )
         self.input_dropout = keras.layers.Dropout(
-            self.dropout, seed=seed, dtype=dtype, name="input_dropout"
+            self.dropout, seed=seeds[0], dtype=dtype, name="input_dropout"
         )
         self.encoder = self._make_encoder(dtype)
         self.memory_dropout = keras.layers.Dropout(
-            self.dropout, seed=seed, dtype=dtype, name="memory_dropout"
+            self.dropout, seed=seeds[1], dtype=dtype, name="memory_dropout"
         )
         self.bridge = StateBridge(
             self.units,
@@ -108,7 +110,7 @@ class EncoderDecoder(keras.Model):
             context_initializer=fresh(self.kernel_initializer),
             recurrent_initializer=fresh(self.recurrent_initializer),
             recurrent_dropout=self.recurrent_dropout,
-            seed=seed,
+            seed=seeds[2],
             dtype=dtype,
             name="decoder_cell",
         )
@@ -127,10 +129,16 @@ class EncoderDecoder(keras.Model):
             embedding=self.target_embedding if self.tie_embeddings else None,
             kernel_initializer=fresh(self.kernel_initializer),
             output_initializer=fresh(self.kernel_initializer),
-            seed=seed,
+            seed=seeds[3],
             dtype=dtype,
             name="readout",
         )
+
+    def _seeds(self, count):
+        """Different seeds, so that no two dropouts draw the same pattern."""
+        if self.seed is None:
+            return [None] * count
+        return [self.seed + 101 * index for index in range(count)]
 
     def build(self, input_shape=None):
         """Creates all weights; they do not depend on the shapes of a batch."""
@@ -159,6 +167,8 @@ class EncoderDecoder(keras.Model):
             one of each a sentence, however many hypotheses read them. The
             states are the list `[s_0]`, `(B, U)`.
         """
+        if not self.built:
+            self.build()
         mask = ops.not_equal(source_ids, 0)
         embedded = self.source_embedding(source_ids)
         embedded = self.input_dropout(embedded, training=training)
@@ -247,9 +257,33 @@ class EncoderDecoder(keras.Model):
         logits = self.readout([outputs, embedded, contexts], training=training)
         return logits, weights
 
+    def export(self, filepath, format="tf_saved_model", **kwargs):
+        """Exports the teacher-forced model, for ids of any number and length.
+
+        What is exported returns logits and no mask. To translate from strings
+        export a `keras_bahdanau.tf.Translator`.
+
+        Args:
+            filepath: where to write.
+            format: as in `keras.Model.export`.
+            **kwargs: further arguments of `keras.Model.export`. By default
+                `input_signature` is a dictionary of two integer tensors,
+                `"source_ids"` `(B, S)` and `"target_ids"` `(B, T)`.
+        """
+        if kwargs.get("input_signature") is None:
+            ids = keras.InputSpec(shape=(None, None), dtype="int32")
+            kwargs["input_signature"] = [{"source_ids": ids, "target_ids": ids}]
+        if not self.built:
+            self.build()
+        super().export(filepath, format=format, **kwargs)
+
     def compute_mask(self, inputs, mask=None):
         """`True` at the real tokens of the target, `(B, T)`."""
         return ops.not_equal(_pair(inputs)[1], 0)
+
+    def compute_output_shape(self, input_shape):
+        """Shape of the logits, `(B, T, V)`."""
+        return (*_pair(input_shape)[1], self.target_vocabulary_size)
 
     def get_config(self):
         return {
@@ -277,16 +311,17 @@ class EncoderDecoder(keras.Model):
 
     @classmethod
     def paper(
-        cls, source_vocabulary_size=30_002, target_vocabulary_size=30_002, **kwargs
+        cls, source_vocabulary_size=30_004, target_vocabulary_size=30_004, **kwargs
     ):
         """The model of the paper: its sizes, initialisation and optimizer.
 
         Args:
-            source_vocabulary_size: the 30,000 most frequent words and the
-                special tokens.
+            source_vocabulary_size: the 30,000 most frequent words and four
+                special tokens (padding, unknown, start, end).
             target_vocabulary_size: likewise.
-            **kwargs: arguments of the class that replace the paper's, such as
-                `units` for a smaller model of the same recipe.
+            **kwargs: arguments of the class that replace the paper's. A smaller
+                model of the same recipe needs all of `embedding_dim`, `units`,
+                `readout_units` and, with attention, `attention_units`.
 
         Returns:
             The model, compiled with `paper_recipe()`.
@@ -308,12 +343,6 @@ class EncoderDecoder(keras.Model):
     @classmethod
     def _paper_settings(cls):
         return {}
-
-
-def fresh(initializer):
-    """A copy that draws other numbers, if the initializer has no seed."""
-    clone = getattr(initializer, "clone", None)
-    return initializer if clone is None else clone()
 
 
 def _pair(inputs):

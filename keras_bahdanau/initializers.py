@@ -64,3 +64,17 @@ class BlockOrthogonal(keras.initializers.Initializer):
 
     def get_config(self):
         return {"gain": self.gain, "seed": self.seed}
+
+
+def fresh(initializer):
+    """A copy that draws other numbers, if the initializer has no seed.
+
+    Args:
+        initializer: an initializer, or a function of shape and dtype, which is
+            returned as it is.
+
+    Returns:
+        The copy. One object would give the same numbers to all its weights.
+    """
+    clone = getattr(initializer, "clone", None)
+    return initializer if clone is None else clone()

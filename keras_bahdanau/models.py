@@ -5,7 +5,8 @@ from keras import ops
 
 from keras_bahdanau.attention import BahdanauAttention, FixedContext
 from keras_bahdanau.encoder import BidirectionalGRUEncoder
-from keras_bahdanau.encoder_decoder import EncoderDecoder, fresh
+from keras_bahdanau.encoder_decoder import EncoderDecoder
+from keras_bahdanau.initializers import fresh
 
 
 @keras.saving.register_keras_serializable(package="keras_bahdanau")
@@ -23,8 +24,9 @@ class RNNSearch(EncoderDecoder):
     `RNNSearch.paper()`, which is compiled as in the paper.
 
     Masking: id 0 is padding on both sides. Padding of the source, of any
-    amount, changes nothing. The logits carry the mask of the target, so that
-    every Keras loss counts real tokens only.
+    amount, changes nothing. The logits carry the mask of the target, which
+    Keras' own losses heed on TensorFlow and torch; `TokenCrossentropy` counts
+    real tokens only on every backend.
 
     Args:
         source_vocabulary_size: number of ids of the source, special ones
@@ -68,7 +70,8 @@ class RNNSearch(EncoderDecoder):
 
     >>> import numpy as np
     >>> model = RNNSearch(11, 13, embedding_dim=5, units=7)
-    >>> ids = {"source_ids": np.ones((2, 3)), "target_ids": np.ones((2, 4))}
+    >>> ids = {"source_ids": np.ones((2, 3), "int32")}
+    >>> ids["target_ids"] = np.ones((2, 4), "int32")
     >>> tuple(model(ids).shape)
     (2, 4, 13)
 
@@ -177,7 +180,7 @@ class RNNEncoderDecoder(EncoderDecoder):
 
     >>> import numpy as np
     >>> model = RNNEncoderDecoder(11, 13, embedding_dim=5, units=7)
-    >>> tuple(model([np.ones((2, 3)), np.ones((2, 4))]).shape)
+    >>> tuple(model([np.ones((2, 3), "int32"), np.ones((2, 4), "int32")]).shape)
     (2, 4, 13)
 
     Reference: Cho et al. 2014 (arXiv 1406.1078); Bahdanau, Cho and Bengio

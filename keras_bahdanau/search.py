@@ -57,14 +57,15 @@ def greedy_search(
         end_id: the token that ends a sentence.
         pad_id: the token behind the end.
         forbidden_ids: tokens that are never chosen, such as UNK. Padding and
-            the start token never are.
+            the start token never are, the end token always may be.
 
     Returns:
         `SearchResult`. A sentence without an end token within `max_length`
         is cut there.
 
     Raises:
-        ValueError: if `max_length` is an integer less than 1.
+        ValueError: if `max_length` is an integer less than 1, or `end_id` is
+            `pad_id`.
 
     Example:
 
@@ -82,7 +83,12 @@ def greedy_search(
             f"Received: max_length={max_length}"
         )
 
-    forbidden_ids = (pad_id, start_id, *forbidden_ids)
+    if end_id == pad_id:
+        raise ValueError(
+            "`end_id` and `pad_id` must differ: padding is what follows the end. "
+            f"Received: end_id={end_id}, pad_id={pad_id}"
+        )
+    forbidden_ids = {pad_id, start_id, *forbidden_ids} - {end_id}
 
     def choose(token_ids, finished, states):
         log_probs, states, weights = _outputs(step_fn(token_ids, states))

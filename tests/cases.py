@@ -344,6 +344,7 @@ PLAIN_RNNS = [
         weights=A * (U + D + 1),
         call=in_list,
         build=build_list,
+        masks=(None, "memory", None, None),
         trains=False,
     ),
 ]

@@ -305,5 +305,7 @@ def test_a_fixed_context_is_the_one_vector_for_every_query():
     context, weights = look(ops.convert_to_tensor(query[:, 0]))
     assert_close(context, value[:, 0])
     assert_close(weights, np.ones((B, 1)))
+    longer = values(B, S, VALUE)
+    assert_close(layer.reader(longer, longer)(query)[0], np.repeat(longer[:, :1], T, 1))
     with pytest.raises(ValueError, match="one position"):
         layer.build([(B, T, QUERY), (B, S, VALUE)])

@@ -20,7 +20,8 @@ MAY_IMPORT = {
     "attentive_rnn": {"loop", "scores"},
     "encoder_decoder": LAYERS | {"initializers", "recipes", "search"},
     "metrics": {"losses"},
-    "models": LAYERS | {"encoder_decoder"},
+    "encoder": {"initializers"},
+    "models": LAYERS | {"encoder_decoder", "initializers"},
     "recipes": {"losses", "metrics"},
     "grammar": {"grammar"},
 }

@@ -117,3 +117,13 @@ def test_any_nest_of_states_is_carried():
 def test_no_room_for_a_token_is_refused():
     with pytest.raises(ValueError, match="`max_length` must be 1 or more"):
         kb.greedy_search(lambda ids, states: None, [], 1, 0)
+
+
+def test_the_start_may_be_the_end_but_padding_may_not():
+    def step_fn(token_ids, states):
+        return ops.one_hot(ops.zeros_like(token_ids) + 3, 5), states
+
+    result = kb.greedy_search(step_fn, ops.zeros((1,)), 1, 4, start_id=3, end_id=3)
+    assert numbers(result.token_ids).tolist() == [[3, 0, 0, 0]]
+    with pytest.raises(ValueError, match="must differ"):
+        kb.greedy_search(step_fn, ops.zeros((1,)), 1, 4, end_id=0)
