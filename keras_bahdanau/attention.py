@@ -11,6 +11,13 @@ from keras_bahdanau.scores import (
     masked_softmax,
     wide_dtype,
 )
+from keras_bahdanau.weights import (
+    add_weight,
+    check_count,
+    check_rate,
+    keep_options,
+    options_config,
+)
 
 
 @keras.saving.register_keras_serializable(package="keras_bahdanau")
@@ -117,31 +124,19 @@ class BahdanauAttention(keras.layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        if not isinstance(units, int) or units <= 0:
-            raise ValueError(
-                f"`units` must be a positive integer. Received: units={units}"
-            )
-        if not 0 <= dropout < 1:
-            raise ValueError(
-                "`dropout` must be at least 0 and less than 1. "
-                f"Received: dropout={dropout}"
-            )
+        check_count("units", units)
+        check_rate("dropout", dropout)
         self.units = units
         self.use_bias = use_bias
         self.weight_norm = weight_norm
         self.dropout = dropout
-        self.query_initializer = keras.initializers.get(query_initializer)
-        self.key_initializer = keras.initializers.get(key_initializer)
-        self.score_initializer = keras.initializers.get(score_initializer)
-        self.bias_initializer = keras.initializers.get(bias_initializer)
-        self.query_regularizer = keras.regularizers.get(query_regularizer)
-        self.key_regularizer = keras.regularizers.get(key_regularizer)
-        self.score_regularizer = keras.regularizers.get(score_regularizer)
-        self.bias_regularizer = keras.regularizers.get(bias_regularizer)
-        self.query_constraint = keras.constraints.get(query_constraint)
-        self.key_constraint = keras.constraints.get(key_constraint)
-        self.score_constraint = keras.constraints.get(score_constraint)
-        self.bias_constraint = keras.constraints.get(bias_constraint)
+        keep_options(
+            self,
+            query=(query_initializer, query_regularizer, query_constraint),
+            key=(key_initializer, key_regularizer, key_constraint),
+            score=(score_initializer, score_regularizer, score_constraint),
+            bias=(bias_initializer, bias_regularizer, bias_constraint),
+        )
         self.seed = seed
         self.seed_generator = keras.random.SeedGenerator(seed)
         self.supports_masking = True
@@ -155,31 +150,22 @@ class BahdanauAttention(keras.layers.Layer):
             input_shape[-1][-1],
         )
         self.value_dim = value_dim
-        self.query_kernel = self._add("query", (query_dim, self.units))
-        self.key_kernel = self._add("key", (key_dim, self.units))
-        self.score_kernel = self._add("score", (self.units,))
-        self.bias = (
-            self._add("bias", (self.units,), name="bias") if self.use_bias else None
+        units = self.units
+        self.query_kernel = add_weight(
+            self, "query", "query_kernel", (query_dim, units)
         )
-        self.score_gain = (
-            self.add_weight(
+        self.key_kernel = add_weight(self, "key", "key_kernel", (key_dim, units))
+        self.score_kernel = add_weight(self, "score", "score_kernel", (units,))
+        self.bias = self.score_gain = None
+        if self.use_bias:
+            self.bias = add_weight(self, "bias", "bias", (units,))
+        if self.weight_norm:
+            self.score_gain = self.add_weight(
                 name="score_gain",
                 shape=(),
-                initializer=keras.initializers.Constant(self.units**-0.5),
+                initializer=keras.initializers.Constant(units**-0.5),
             )
-            if self.weight_norm
-            else None
-        )
         self.built = True
-
-    def _add(self, role, shape, name=None):
-        return self.add_weight(
-            name=name or f"{role}_kernel",
-            shape=shape,
-            initializer=getattr(self, f"{role}_initializer"),
-            regularizer=getattr(self, f"{role}_regularizer"),
-            constraint=getattr(self, f"{role}_constraint"),
-        )
 
     def project_keys(self, key):
         """Projects the keys, `(B, S, D)` to `U_a key`, `(B, S, A)`.
@@ -324,6 +310,15 @@ class BahdanauAttention(keras.layers.Layer):
                 "and key (B, S, D). Received shapes: "
                 f"{[tuple(shape) for shape in shapes]}"
             )
+        value_positions, key_positions = shapes[1][1:-1], shapes[-1][1:-1]
+        if len(value_positions) != len(key_positions) or any(
+            None not in pair and pair[0] != pair[1]
+            for pair in zip(value_positions, key_positions)
+        ):
+            raise ValueError(
+                "BahdanauAttention needs a key for each value. Received shapes: "
+                f"{[tuple(shape) for shape in shapes]}"
+            )
 
     def compute_mask(self, inputs, mask=None):
         """The query's mask, `(B, T)`, or `None`."""
@@ -363,12 +358,8 @@ class BahdanauAttention(keras.layers.Layer):
             "dropout": self.dropout,
             "seed": self.seed,
         }
-        for kind in ("initializer", "regularizer", "constraint"):
-            serialize = getattr(keras, f"{kind}s").serialize
-            for role in ("query", "key", "score", "bias"):
-                name = f"{role}_{kind}"
-                config[name] = serialize(getattr(self, name))
-        return {**super().get_config(), **config}
+        options = options_config(self, "query", "key", "score", "bias")
+        return {**super().get_config(), **config, **options}
 
 
 @keras.saving.register_keras_serializable(package="keras_bahdanau")

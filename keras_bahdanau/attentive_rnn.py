@@ -3,7 +3,7 @@
 import math
 
 import keras
-from keras import ops
+from keras import ops, tree
 
 from keras_bahdanau.loop import run_steps
 from keras_bahdanau.scores import flatten_positions
@@ -104,11 +104,30 @@ class AttentiveRNN(keras.layers.RNN):
 
     def build(self, sequences_shape, memory_shape, initial_state_shape=None):
         """Builds the cell for sequences `(B, T, m)`, memory `(B, .., D)`."""
+        self._check_shapes(sequences_shape, memory_shape, initial_state_shape)
         if not self.cell.built:
             step_shape = (sequences_shape[0], sequences_shape[-1])
             self.cell.build(step_shape, tuple(memory_shape))
         super().build(sequences_shape)
         self.built = True
+
+    def _check_shapes(self, sequences_shape, memory_shape, state_shape=None):
+        if len(sequences_shape) != 3 or len(memory_shape) < 3:
+            raise ValueError(
+                "AttentiveRNN needs sequences (B, T, m) and a memory (B, S, D). "
+                f"Received shapes: {tuple(sequences_shape)} and {tuple(memory_shape)}"
+            )
+        if state_shape is None:
+            return
+        one = not isinstance(state_shape[0], (list, tuple))
+        shapes = [tuple(shape) for shape in ([state_shape] if one else state_shape)]
+        sizes = [shape[-1] for shape in shapes if len(shape) == 2]
+        if sizes != self.state_size or len(sizes) != len(shapes):
+            expected = [("B", size) for size in self.state_size]
+            raise ValueError(
+                f"AttentiveRNN needs initial states of shapes {expected}. "
+                f"Received shapes: {shapes}"
+            )
 
     def get_initial_state(self, batch_size):
         """The states to start from where none is given."""
@@ -126,6 +145,7 @@ class AttentiveRNN(keras.layers.RNN):
         memory_mask=None,
         training=False,
     ):
+        self._check_shapes(sequences.shape, memory.shape, _shapes(initial_state))
         memory, memory_mask = flatten_positions(memory, memory_mask)
         memory = ops.cast(memory, self.cell.compute_dtype)
         attention = self.cell.attention
@@ -203,8 +223,11 @@ class AttentiveRNN(keras.layers.RNN):
         masks += [None] * len(self.state_size) if self.return_state else []
         return masks[0] if len(masks) == 1 else masks
 
-    def compute_output_spec(self, sequences, memory, *args, **kwargs):
+    def compute_output_spec(
+        self, sequences, memory, initial_state=None, *args, **kwargs
+    ):
         """Shapes and dtype of what `call` returns."""
+        self._check_shapes(sequences.shape, memory.shape, _shapes(initial_state))
         steps = sequences.shape[:2] if self.return_sequences else (sequences.shape[0],)
         positions = memory.shape[1:-1]
         count = None if None in positions else math.prod(positions)
@@ -224,3 +247,8 @@ class AttentiveRNN(keras.layers.RNN):
             "return_contexts": self.return_contexts,
             "return_attention_scores": self.return_attention_scores,
         }
+
+
+def _shapes(states):
+    """The shape of a state, or the shapes of a list of them."""
+    return tree.map_structure(lambda state: tuple(state.shape), states)

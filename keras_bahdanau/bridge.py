@@ -3,6 +3,14 @@
 import keras
 from keras import ops
 
+from keras_bahdanau.scores import wide_dtype
+from keras_bahdanau.weights import (
+    add_weight,
+    check_count,
+    keep_options,
+    options_config,
+)
+
 _MODES = ("backward", "mean", "last", "zero")
 
 
@@ -77,11 +85,7 @@ class StateBridge(keras.layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        if isinstance(units, bool) or not isinstance(units, int) or units < 1:
-            raise ValueError(
-                "`units` must be a positive integer. "
-                f"Received: units={units!r}. Pass 1 or more."
-            )
+        check_count("units", units)
         if mode not in _MODES:
             raise ValueError(
                 f"`mode` must be one of {', '.join(map(repr, _MODES))}. "
@@ -91,12 +95,11 @@ class StateBridge(keras.layers.Layer):
         self.mode = mode
         self.activation = keras.activations.get(activation)
         self.use_bias = use_bias
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self.bias_initializer = keras.initializers.get(bias_initializer)
-        self.kernel_regularizer = keras.regularizers.get(kernel_regularizer)
-        self.bias_regularizer = keras.regularizers.get(bias_regularizer)
-        self.kernel_constraint = keras.constraints.get(kernel_constraint)
-        self.bias_constraint = keras.constraints.get(bias_constraint)
+        keep_options(
+            self,
+            kernel=(kernel_initializer, kernel_regularizer, kernel_constraint),
+            bias=(bias_initializer, bias_regularizer, bias_constraint),
+        )
         self.supports_masking = True
         self.kernel = None
         self.bias = None
@@ -115,21 +118,9 @@ class StateBridge(keras.layers.Layer):
                     "`mode='last'` for an encoder of one direction."
                 )
             size //= 2
-        self.kernel = self.add_weight(
-            name="kernel",
-            shape=(size, self.units),
-            initializer=self.kernel_initializer,
-            regularizer=self.kernel_regularizer,
-            constraint=self.kernel_constraint,
-        )
+        self.kernel = add_weight(self, "kernel", "kernel", (size, self.units))
         if self.use_bias:
-            self.bias = self.add_weight(
-                name="bias",
-                shape=(self.units,),
-                initializer=self.bias_initializer,
-                regularizer=self.bias_regularizer,
-                constraint=self.bias_constraint,
-            )
+            self.bias = add_weight(self, "bias", "bias", (self.units,))
 
     def call(self, inputs, mask=None):
         memory, state = inputs
@@ -162,21 +153,13 @@ class StateBridge(keras.layers.Layer):
             activation=keras.activations.serialize(self.activation),
             use_bias=self.use_bias,
         )
-        for name in ("kernel", "bias"):
-            for kind, module in (
-                ("initializer", keras.initializers),
-                ("regularizer", keras.regularizers),
-                ("constraint", keras.constraints),
-            ):
-                key = f"{name}_{kind}"
-                config[key] = module.serialize(getattr(self, key))
-        return config
+        return {**config, **options_config(self, "kernel", "bias")}
 
 
 def _masked_mean(memory, mask):
     """The mean over real positions, summed in float32; 0 where there are none."""
-    dtype = keras.backend.standardize_dtype(memory.dtype)
-    values = ops.cast(memory, "float64" if dtype == "float64" else "float32")
+    dtype = memory.dtype
+    values = ops.cast(memory, wide_dtype(dtype))
     if mask is None:
         return ops.cast(ops.mean(values, axis=1), dtype)
     mask = ops.cast(mask, "bool")[:, :, None]

@@ -4,6 +4,12 @@ import keras
 from keras import ops
 
 from keras_bahdanau.loop import read
+from keras_bahdanau.weights import (
+    add_weight,
+    check_rate,
+    keep_options,
+    options_config,
+)
 
 LOOK_UPDATE_GENERATE = "look_update_generate"
 LOOK_GENERATE_UPDATE = "look_generate_update"
@@ -102,9 +108,11 @@ class AttentiveGRUDecoderCell(keras.layers.GRUCell):
         recurrent_dropout=0.0,
         **kwargs,
     ):
+        check_rate("dropout", kwargs.get("dropout", 0.0))
+        check_rate("recurrent_dropout", recurrent_dropout)
         super().__init__(units, reset_after=reset_after, **kwargs)
         # Set afterwards: GRUCell would draw one mask for each gate.
-        self.recurrent_dropout = min(1.0, max(0.0, recurrent_dropout))
+        self.recurrent_dropout = recurrent_dropout
         if step_order not in STEP_ORDERS:
             raise ValueError(
                 f"`step_order` must be one of {STEP_ORDERS}. "
@@ -121,9 +129,10 @@ class AttentiveGRUDecoderCell(keras.layers.GRUCell):
         self.step_order = step_order
         self.output_context = output_context
         self.context_dim = context_dim
-        self.context_initializer = keras.initializers.get(context_initializer)
-        self.context_regularizer = keras.regularizers.get(context_regularizer)
-        self.context_constraint = keras.constraints.get(context_constraint)
+        keep_options(
+            self,
+            context=(context_initializer, context_regularizer, context_constraint),
+        )
         # In plain RNN: s, memory, keys, mask. Keras wants plain integers; those
         # of the last three are never used as sizes.
         self.own_state_size = [units]
@@ -143,13 +152,8 @@ class AttentiveGRUDecoderCell(keras.layers.GRUCell):
             self.attention.build([(None, self.units), tuple(memory_shape)])
         super().build(input_shape)
         context_dim = memory_shape[-1]
-        self.context_kernel = self.add_weight(
-            name="context_kernel",
-            shape=(context_dim, 3 * self.units),
-            initializer=self.context_initializer,
-            regularizer=self.context_regularizer,
-            constraint=self.context_constraint,
-        )
+        shape = (context_dim, 3 * self.units)
+        self.context_kernel = add_weight(self, "context", "context_kernel", shape)
         if self.output_context:
             self.output_size = self.units + context_dim
         self.built = True
@@ -309,13 +313,7 @@ class AttentiveGRUDecoderCell(keras.layers.GRUCell):
             "step_order": self.step_order,
             "output_context": self.output_context,
             "context_dim": self.context_dim,
-            "context_initializer": keras.initializers.serialize(
-                self.context_initializer
-            ),
-            "context_regularizer": keras.regularizers.serialize(
-                self.context_regularizer
-            ),
-            "context_constraint": keras.constraints.serialize(self.context_constraint),
+            **options_config(self, "context"),
         }
 
     @classmethod

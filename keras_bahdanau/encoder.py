@@ -4,6 +4,12 @@ import keras
 from keras import ops
 
 from keras_bahdanau.initializers import fresh
+from keras_bahdanau.weights import (
+    check_count,
+    check_rate,
+    keep_options,
+    options_config,
+)
 
 
 @keras.saving.register_keras_serializable(package="keras_bahdanau")
@@ -70,7 +76,8 @@ class BidirectionalGRUEncoder(keras.layers.Layer):
             `reset_after=True`.
         unroll: Boolean, whether to unroll the loop over a static S.
         seed: Integer or `None`, the seed of the dropouts. Each layer and direction
-            draws its own patterns.
+            draws its own patterns, and its own weights from an initializer with a
+            seed.
         **kwargs: `name`, `dtype` and the rest of `keras.layers.Layer`.
 
     Call arguments:
@@ -136,10 +143,10 @@ class BidirectionalGRUEncoder(keras.layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        _check_count("units", units)
-        _check_count("num_layers", num_layers)
-        _check_rate("dropout", dropout)
-        _check_rate("recurrent_dropout", recurrent_dropout)
+        check_count("units", units)
+        check_count("num_layers", num_layers)
+        check_rate("dropout", dropout)
+        check_rate("recurrent_dropout", recurrent_dropout)
         self.units = units
         self.num_layers = num_layers
         self.residual = residual
@@ -149,15 +156,16 @@ class BidirectionalGRUEncoder(keras.layers.Layer):
         self.activation = keras.activations.get(activation)
         self.recurrent_activation = keras.activations.get(recurrent_activation)
         self.use_bias = use_bias
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self.recurrent_initializer = keras.initializers.get(recurrent_initializer)
-        self.bias_initializer = keras.initializers.get(bias_initializer)
-        self.kernel_regularizer = keras.regularizers.get(kernel_regularizer)
-        self.recurrent_regularizer = keras.regularizers.get(recurrent_regularizer)
-        self.bias_regularizer = keras.regularizers.get(bias_regularizer)
-        self.kernel_constraint = keras.constraints.get(kernel_constraint)
-        self.recurrent_constraint = keras.constraints.get(recurrent_constraint)
-        self.bias_constraint = keras.constraints.get(bias_constraint)
+        keep_options(
+            self,
+            kernel=(kernel_initializer, kernel_regularizer, kernel_constraint),
+            recurrent=(
+                recurrent_initializer,
+                recurrent_regularizer,
+                recurrent_constraint,
+            ),
+            bias=(bias_initializer, bias_regularizer, bias_constraint),
+        )
         self.use_cudnn = use_cudnn
         self.unroll = unroll
         self.seed = seed
@@ -166,7 +174,7 @@ class BidirectionalGRUEncoder(keras.layers.Layer):
         self.layers = [self._make_layer(index) for index in range(num_layers)]
 
     def _make_layer(self, index):
-        """Builds one `Bidirectional(GRU)`; each direction has its own seed."""
+        """Builds one `Bidirectional(GRU)`; each direction has its own seeds."""
         forward = self._make_gru("gru", 2 * index, go_backwards=False)
         layer = keras.layers.Bidirectional(
             forward,
@@ -186,15 +194,15 @@ class BidirectionalGRUEncoder(keras.layers.Layer):
             layer.backward_layer.zero_output_for_mask = False
         return layer
 
-    def _make_gru(self, name, seed_offset, go_backwards):
+    def _make_gru(self, name, index, go_backwards):
         return keras.layers.GRU(
             self.units,
             activation=self.activation,
             recurrent_activation=self.recurrent_activation,
             use_bias=self.use_bias,
-            kernel_initializer=fresh(self.kernel_initializer),
-            recurrent_initializer=fresh(self.recurrent_initializer),
-            bias_initializer=fresh(self.bias_initializer),
+            kernel_initializer=fresh(self.kernel_initializer, index),
+            recurrent_initializer=fresh(self.recurrent_initializer, index),
+            bias_initializer=fresh(self.bias_initializer, index),
             kernel_regularizer=self.kernel_regularizer,
             recurrent_regularizer=self.recurrent_regularizer,
             bias_regularizer=self.bias_regularizer,
@@ -211,7 +219,7 @@ class BidirectionalGRUEncoder(keras.layers.Layer):
             # backward GRU that is told to unroll meets a mask.
             unroll=self.unroll and keras.backend.backend() != "torch",
             use_cudnn=self.use_cudnn,
-            seed=None if self.seed is None else self.seed + seed_offset,
+            seed=None if self.seed is None else self.seed + index,
             dtype=self.dtype_policy,
             name=name,
         )
@@ -310,15 +318,7 @@ class BidirectionalGRUEncoder(keras.layers.Layer):
             config[name] = getattr(self, name)
         for name in ("activation", "recurrent_activation"):
             config[name] = keras.activations.serialize(getattr(self, name))
-        for name in ("kernel", "recurrent", "bias"):
-            for kind, module in (
-                ("initializer", keras.initializers),
-                ("regularizer", keras.regularizers),
-                ("constraint", keras.constraints),
-            ):
-                key = f"{name}_{kind}"
-                config[key] = module.serialize(getattr(self, key))
-        return config
+        return {**config, **options_config(self, "kernel", "recurrent", "bias")}
 
 
 def _open_empty_rows(mask):
@@ -338,19 +338,3 @@ def _restore_empty_rows(state, initial_state, mask):
 
 def _is_list_of_shapes(shape):
     return len(shape) > 0 and isinstance(shape[0], (list, tuple))
-
-
-def _check_count(name, value):
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(
-            f"`{name}` must be a positive integer. Received: {name}={value!r}. "
-            "Pass 1 or more."
-        )
-
-
-def _check_rate(name, value):
-    if not 0.0 <= value < 1.0:
-        raise ValueError(
-            f"`{name}` is the share of values to drop and must lie in [0, 1). "
-            f"Received: {name}={value!r}. Pass 0.0 to drop nothing."
-        )

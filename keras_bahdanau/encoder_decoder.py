@@ -10,6 +10,7 @@ from keras_bahdanau.decoder import (
     LOOK_UPDATE_GENERATE,
     AttentiveGRUDecoderCell,
 )
+from keras_bahdanau.encoder import BidirectionalGRUEncoder
 from keras_bahdanau.initializers import BlockOrthogonal, fresh
 from keras_bahdanau.readout import MaxoutReadout
 from keras_bahdanau.recipes import paper_recipe
@@ -21,8 +22,8 @@ PAPER_SIZES = {"embedding_dim": 620, "units": 1000, "readout_units": 500}
 class EncoderDecoder(keras.Model):
     """What the two models share: all but the encoder and the attention.
 
-    A subclass makes `self.encoder` and the attention in `_make_encoder` and
-    `_make_attention`, and says in `_annotate` what the decoder looks at.
+    A subclass makes the attention in `_make_attention` (and another encoder in
+    `_make_encoder`), and says in `_annotate` what the decoder looks at.
     """
 
     def __init__(
@@ -132,6 +133,19 @@ class EncoderDecoder(keras.Model):
             seed=seeds[3],
             dtype=dtype,
             name="readout",
+        )
+
+    def _make_encoder(self, dtype):
+        return BidirectionalGRUEncoder(
+            self.units,
+            num_layers=self.num_encoder_layers,
+            dropout=0.0 if self.num_encoder_layers == 1 else self.dropout,
+            recurrent_dropout=self.recurrent_dropout,
+            kernel_initializer=fresh(self.kernel_initializer),
+            recurrent_initializer=fresh(self.recurrent_initializer),
+            seed=self.seed,
+            dtype=dtype,
+            name="encoder",
         )
 
     def _seeds(self, count):

@@ -66,15 +66,20 @@ class BlockOrthogonal(keras.initializers.Initializer):
         return {"gain": self.gain, "seed": self.seed}
 
 
-def fresh(initializer):
-    """A copy that draws other numbers, if the initializer has no seed.
+def fresh(initializer, index=0):
+    """A copy that draws other numbers.
 
     Args:
         initializer: an initializer, or a function of shape and dtype, which is
             returned as it is.
+        index: number of the copy, added to the initializer's seed if it has one.
 
     Returns:
         The copy. One object would give the same numbers to all its weights.
     """
-    clone = getattr(initializer, "clone", None)
-    return initializer if clone is None else clone()
+    if not isinstance(initializer, keras.initializers.Initializer):
+        return initializer
+    config = initializer.get_config()
+    if isinstance(config.get("seed"), int):
+        config["seed"] += index
+    return type(initializer).from_config(config)

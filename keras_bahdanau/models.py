@@ -4,7 +4,6 @@ import keras
 from keras import ops
 
 from keras_bahdanau.attention import BahdanauAttention, FixedContext
-from keras_bahdanau.encoder import BidirectionalGRUEncoder
 from keras_bahdanau.encoder_decoder import EncoderDecoder
 from keras_bahdanau.initializers import fresh
 
@@ -94,19 +93,6 @@ class RNNSearch(EncoderDecoder):
         self.attention_initializer = keras.initializers.get(attention_initializer)
         self.score_initializer = keras.initializers.get(score_initializer)
         self._make_layers()
-
-    def _make_encoder(self, dtype):
-        return BidirectionalGRUEncoder(
-            self.units,
-            num_layers=self.num_encoder_layers,
-            dropout=0.0 if self.num_encoder_layers == 1 else self.dropout,
-            recurrent_dropout=self.recurrent_dropout,
-            kernel_initializer=fresh(self.kernel_initializer),
-            recurrent_initializer=fresh(self.recurrent_initializer),
-            seed=self.seed,
-            dtype=dtype,
-            name="encoder",
-        )
 
     def _make_attention(self, dtype):
         initializer = self.attention_initializer or self.kernel_initializer
@@ -216,7 +202,7 @@ class RNNEncoderDecoder(EncoderDecoder):
 
     def _make_encoder(self, dtype):
         if self.bidirectional:
-            return RNNSearch._make_encoder(self, dtype)
+            return super()._make_encoder(dtype)
         return keras.layers.GRU(
             self.units,
             reset_after=False,

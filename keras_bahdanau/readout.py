@@ -3,6 +3,14 @@
 import keras
 from keras import ops
 
+from keras_bahdanau.weights import (
+    add_weight,
+    check_count,
+    check_rate,
+    keep_options,
+    options_config,
+)
+
 
 @keras.saving.register_keras_serializable(package="keras_bahdanau")
 class Maxout(keras.layers.Layer):
@@ -42,7 +50,7 @@ class Maxout(keras.layers.Layer):
 
     def __init__(self, pool_size=2, **kwargs):
         super().__init__(**kwargs)
-        _check_count("pool_size", pool_size)
+        check_count("pool_size", pool_size)
         self.pool_size = pool_size
         self.supports_masking = True
 
@@ -159,13 +167,9 @@ class MaxoutReadout(keras.layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        _check_count("vocabulary_size", vocabulary_size)
-        _check_count("units", units)
-        if not 0.0 <= dropout < 1.0:
-            raise ValueError(
-                "`dropout` is the share of values to drop and must lie in [0, 1). "
-                f"Received: dropout={dropout!r}. Pass 0.0 to drop nothing."
-            )
+        check_count("vocabulary_size", vocabulary_size)
+        check_count("units", units)
+        check_rate("dropout", dropout)
         if embedding is not None:
             _check_embedding(embedding, vocabulary_size, units)
         self.vocabulary_size = vocabulary_size
@@ -174,15 +178,12 @@ class MaxoutReadout(keras.layers.Layer):
         self.use_bias = use_bias
         self.dropout = dropout
         self.embedding = embedding
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self.output_initializer = keras.initializers.get(output_initializer)
-        self.bias_initializer = keras.initializers.get(bias_initializer)
-        self.kernel_regularizer = keras.regularizers.get(kernel_regularizer)
-        self.output_regularizer = keras.regularizers.get(output_regularizer)
-        self.bias_regularizer = keras.regularizers.get(bias_regularizer)
-        self.kernel_constraint = keras.constraints.get(kernel_constraint)
-        self.output_constraint = keras.constraints.get(output_constraint)
-        self.bias_constraint = keras.constraints.get(bias_constraint)
+        keep_options(
+            self,
+            kernel=(kernel_initializer, kernel_regularizer, kernel_constraint),
+            output=(output_initializer, output_regularizer, output_constraint),
+            bias=(bias_initializer, bias_regularizer, bias_constraint),
+        )
         self.seed = seed
         self.supports_masking = True
         self.maxout = Maxout(pool_size, dtype=self.dtype_policy, name="maxout")
@@ -194,35 +195,28 @@ class MaxoutReadout(keras.layers.Layer):
         _check_inputs(input_shape)
         width = self.units * self.pool_size
         self.state_kernel, self.embedding_kernel, self.context_kernel = (
-            self._add("kernel", name, (shape[-1], width))
+            add_weight(self, "kernel", name, (shape[-1], width))
             for name, shape in zip(
                 ("state_kernel", "embedding_kernel", "context_kernel"), input_shape
             )
         )
-        self.bias = self._add("bias", "bias", (width,)) if self.use_bias else None
+        self.bias = (
+            add_weight(self, "bias", "bias", (width,)) if self.use_bias else None
+        )
         if self.embedding is None:
-            self.output_kernel = self._add(
-                "output", "output_kernel", (self.units, self.vocabulary_size)
+            self.output_kernel = add_weight(
+                self, "output", "output_kernel", (self.units, self.vocabulary_size)
             )
         elif not self.embedding.built:
             self.embedding.build()
         self.output_bias = (
-            self._add("bias", "output_bias", (self.vocabulary_size,))
+            add_weight(self, "bias", "output_bias", (self.vocabulary_size,))
             if self.use_bias
             else None
         )
         leading = self._leading_shape(input_shape)
         self.maxout.build(leading + (width,))
         self.dropout_layer.build(leading + (self.units,))
-
-    def _add(self, kind, name, shape):
-        return self.add_weight(
-            name=name,
-            shape=shape,
-            initializer=getattr(self, f"{kind}_initializer"),
-            regularizer=getattr(self, f"{kind}_regularizer"),
-            constraint=getattr(self, f"{kind}_constraint"),
-        )
 
     def call(self, inputs, training=None):
         state, embedded, context = inputs
@@ -271,15 +265,7 @@ class MaxoutReadout(keras.layers.Layer):
             embedding=keras.saving.serialize_keras_object(self.embedding),
             seed=self.seed,
         )
-        for name in ("kernel", "output", "bias"):
-            for kind, module in (
-                ("initializer", keras.initializers),
-                ("regularizer", keras.regularizers),
-                ("constraint", keras.constraints),
-            ):
-                key = f"{name}_{kind}"
-                config[key] = module.serialize(getattr(self, key))
-        return config
+        return {**config, **options_config(self, "kernel", "output", "bias")}
 
     @classmethod
     def from_config(cls, config):
@@ -289,14 +275,6 @@ class MaxoutReadout(keras.layers.Layer):
                 config["embedding"]
             )
         return cls(**config)
-
-
-def _check_count(name, value):
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(
-            f"`{name}` must be a positive integer. Received: {name}={value!r}. "
-            "Pass 1 or more."
-        )
 
 
 def _check_embedding(embedding, vocabulary_size, units):

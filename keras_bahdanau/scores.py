@@ -34,6 +34,8 @@ def masked_softmax(scores, mask=None):
     [[0.5, 0.5, 0.0]]
     """
     scores = ops.cast(scores, wide_dtype(scores.dtype))
+    if 0 in scores.shape:
+        return scores
     if mask is None:
         return ops.softmax(scores, axis=-1)
     mask = ops.cast(mask, "bool")

@@ -328,3 +328,20 @@ def test_an_initial_state_that_does_not_fit_is_refused(shapes, symbolic):
         with pytest.raises(ValueError, match="`initial_state` must be 2 tensor"):
             encoder(x, initial_state=initial)
         encoder.build((None, None, D))
+
+
+def test_an_initializer_with_a_seed_gives_each_direction_its_own_weights():
+    options = {
+        "kernel_initializer": keras.initializers.GlorotUniform(seed=1),
+        "recurrent_initializer": keras.initializers.Orthogonal(seed=1),
+    }
+    first, second = (BidirectionalGRUEncoder(U, 2, **options) for _ in range(2))
+    for encoder in (first, second):
+        encoder.build((None, None, 2 * U))  # so that all layers' shapes are equal
+    kernels = [w for w in first.get_weights() if w.any()]  # the biases are zeros
+    for shape in {kernel.shape for kernel in kernels}:
+        same = [kernel for kernel in kernels if kernel.shape == shape]
+        assert len(same) == 4
+        assert len({kernel.tobytes() for kernel in same}) == 4
+    for one, other in zip(first.get_weights(), second.get_weights()):
+        np.testing.assert_array_equal(one, other)

@@ -15,12 +15,14 @@ COMPUTED = "a name that is computed"
 LAYERS = {"attention", "attentive_rnn", "bridge", "decoder", "encoder", "readout"}
 MAY_IMPORT = {
     "__init__": "all but tf",
-    "attention": {"loop", "scores"},
-    "decoder": {"loop"},
+    "attention": {"loop", "scores", "weights"},
+    "bridge": {"scores", "weights"},
+    "decoder": {"loop", "weights"},
     "attentive_rnn": {"loop", "scores"},
     "encoder_decoder": LAYERS | {"initializers", "recipes", "search"},
     "metrics": {"losses"},
-    "encoder": {"initializers"},
+    "encoder": {"initializers", "weights"},
+    "readout": {"weights"},
     "models": LAYERS | {"encoder_decoder", "initializers"},
     "recipes": {"losses", "metrics"},
     "grammar": {"grammar"},
