@@ -250,5 +250,7 @@ class AttentiveRNN(keras.layers.RNN):
 
 
 def _shapes(states):
-    """The shape of a state, or the shapes of a list of them."""
+    """The shape of a state, or the shapes of a list of them; `None` of `None`."""
+    if states is None:
+        return None
     return tree.map_structure(lambda state: tuple(state.shape), states)
