@@ -4,6 +4,24 @@ import keras
 from keras import ops
 
 
+class _MaskOf(keras.layers.Layer):
+    """Returns the Keras mask of a tensor, or `None`.
+
+    A layer is handed the mask wherever Keras keeps it. `tensor._keras_mask` is not
+    the place with JAX, whose traced tensors take no attributes.
+    """
+
+    def __init__(self):
+        super().__init__(autocast=False, name="mask_of")
+        self.supports_masking = True
+
+    def call(self, inputs, mask=None):
+        return mask
+
+    def compute_mask(self, inputs, mask=None):
+        return None
+
+
 def token_mask(labels, logits, pad_id=0):
     """Says which tokens count.
 
@@ -19,7 +37,7 @@ def token_mask(labels, logits, pad_id=0):
     real = ops.ones_like(labels, dtype="bool")
     if pad_id is not None:
         real = ops.not_equal(labels, pad_id)
-    mask = getattr(logits, "_keras_mask", None)
+    mask = _MaskOf()(logits)
     if mask is not None:
         real = ops.logical_and(real, ops.cast(mask, "bool"))
     return real
@@ -40,16 +58,19 @@ def token_losses(labels, logits, label_smoothing=0.0):
         label_smoothing: Float e in [0, 1).
 
     Returns:
-        Tensor `(B, T)`: float64 if the logits are, else float32.
+        Tensor `(B, T)`: float64 if the logits are, else float32. NaN, without a
+        gradient, where the label is no word of the vocabulary.
     """
     is_double = keras.backend.standardize_dtype(logits.dtype) == "float64"
     logits = ops.cast(logits, "float64" if is_double else "float32")
-    picked = ops.take_along_axis(logits, ops.expand_dims(labels, -1), axis=-1)
-    picked = ops.squeeze(picked, axis=-1)
+    # What a backend reads beyond the vocabulary, if it does, is its own affair.
+    known = ops.logical_and(labels >= 0, labels < ops.shape(logits)[-1])
+    labels = ops.expand_dims(ops.where(known, labels, 0), -1)
+    picked = ops.squeeze(ops.take_along_axis(logits, labels, axis=-1), axis=-1)
     losses = ops.logsumexp(logits, axis=-1) - picked
     if label_smoothing:
         losses = losses + label_smoothing * (picked - ops.mean(logits, axis=-1))
-    return losses
+    return ops.where(known, losses, float("nan"))
 
 
 def standardize_tokens(labels, logits, sample_weight=None):
@@ -67,6 +88,10 @@ def standardize_tokens(labels, logits, sample_weight=None):
     labels = ops.cast(labels, "int32")
     if sample_weight is not None:
         sample_weight = ops.convert_to_tensor(sample_weight)
+        if getattr(sample_weight.shape, "rank", 0) is None:
+            # TensorFlow forgets it where a traced function gets another rank.
+            rows = ops.shape(labels)[0]
+            sample_weight = ops.reshape(sample_weight, (rows, -1))
         while len(sample_weight.shape) < len(labels.shape):
             sample_weight = ops.expand_dims(sample_weight, -1)
         if len(sample_weight.shape) > len(labels.shape):
@@ -92,7 +117,9 @@ class TokenCrossentropy(keras.losses.Loss):
     `tf.distribute` each replica averages over its own tokens, as with Keras' losses.
 
     Masking: a token counts if its label is not `pad_id` and the mask of the
-    logits, if they carry one, is `True`. A batch of padding only has loss 0.
+    logits, if they carry one, is `True`. A batch of padding only has loss 0. The
+    label of a token that does not count may be any integer; that of one that does
+    must be a word, in `[0, V)`: otherwise its loss, and so the mean, is NaN.
 
     Args:
         label_smoothing: Float in [0, 1), the share of each label's probability
@@ -173,7 +200,12 @@ class TokenCrossentropy(keras.losses.Loss):
 
 
 class _Total(keras.losses.Loss):
-    """Reduces given losses, for the scaling Keras does in distributed training."""
+    """Reduces given losses.
+
+    It is a loss because the reduction of losses is the one public way to what Keras
+    does to a mean under `tf.distribute`: it divides by the number of replicas, and
+    reports the loss times that number.
+    """
 
     def call(self, y_true, y_pred):
         return y_pred

@@ -57,7 +57,9 @@ class Perplexity(_TokenMean):
     tokens and not one like another. Label smoothing has no part in it.
 
     Masking: a token counts if its label is not `pad_id` and the mask of the
-    logits, if they carry one, is `True`. Without any token the result is 1.
+    logits, if they carry one, is `True`. Without any token the result is 1. The
+    label of a token that counts must be in `[0, V)`: otherwise the result is NaN.
+    In `fit` on JAX, Keras hands on no masks to metrics: there `pad_id` has to do.
 
     Args:
         pad_id: Integer, the label that stands for padding, or `None` for none.
@@ -105,7 +107,9 @@ class TokenAccuracy(_TokenMean):
     The sums run over every batch since the last reset.
 
     Masking: a token counts if its label is not `pad_id` and the mask of the
-    logits, if they carry one, is `True`. Without any token the result is 0.
+    logits, if they carry one, is `True`. Without any token the result is 0. A label
+    that is no word of the vocabulary is never hit.
+    In `fit` on JAX, Keras hands on no masks to metrics: there `pad_id` has to do.
 
     Args:
         pad_id: Integer, the label that stands for padding, or `None` for none.

@@ -1,10 +1,14 @@
 """The loss against its closed form, plain loops, Keras' own loss, and in training."""
 
+import subprocess
+import sys
+
 import gradients
 import keras
 import numpy as np
 import oracle
 import pytest
+from arrays import numbers
 from keras import ops
 
 from keras_bahdanau.losses import TokenCrossentropy
@@ -18,15 +22,11 @@ LABELS[2, 1:] = 0
 WEIGHTS = rng.uniform(0.5, 2.0, (B, T)).astype("float32")
 
 
-def number(tensor):
-    return ops.convert_to_numpy(tensor)
-
-
 def loss(logits=LOGITS, labels=LABELS, sample_weight=None, **options):
     value = TokenCrossentropy(**options)(
         ops.convert_to_tensor(labels), ops.convert_to_tensor(logits), sample_weight
     )
-    return number(value)
+    return numbers(value)
 
 
 def test_uniform_logits_cost_the_logarithm_of_the_vocabulary():
@@ -52,7 +52,7 @@ def test_it_equals_keras_crossentropy_with_smoothing_on_one_hot_labels():
     real = LABELS != 0
     expected = keras_loss(np.eye(V, dtype="float32")[LABELS[real]], LOGITS[real])
     value = loss(label_smoothing=0.1)
-    np.testing.assert_allclose(value, number(expected), rtol=1e-6)
+    np.testing.assert_allclose(value, numbers(expected), rtol=1e-6)
 
 
 def test_the_mask_of_the_logits_counts_as_padding():
@@ -60,8 +60,8 @@ def test_the_mask_of_the_logits_counts_as_padding():
     embedding = keras.layers.Embedding(11, V, mask_zero=True)
     masked = embedding(ops.convert_to_tensor(source))
     labels = np.where(source == 0, 0, LABELS)
-    plain = number(embedding(ops.convert_to_tensor(source)))
-    value = number(TokenCrossentropy()(ops.convert_to_tensor(LABELS), masked))
+    plain = numbers(embedding(ops.convert_to_tensor(source)))
+    value = numbers(TokenCrossentropy()(ops.convert_to_tensor(LABELS), masked))
     np.testing.assert_allclose(value, loss(plain, labels), rtol=1e-6)
 
 
@@ -78,6 +78,36 @@ def test_another_padding_label_or_none_may_be_chosen():
     np.testing.assert_allclose(with_minus, loss(), rtol=1e-6)
     expected = oracle.crossentropy(LOGITS.astype("float64"), LABELS, pad_id=None)
     np.testing.assert_allclose(loss(pad_id=None), expected, rtol=1e-6)
+
+
+def test_padding_may_be_no_word_at_all():
+    """-100 is the label that torch and Hugging Face leave out."""
+    for pad_id in (-100, V, 10**6):
+        labels = np.where(LABELS == 0, pad_id, LABELS)
+        for smoothing in (0.0, 0.1):
+            options = {"label_smoothing": smoothing, "sample_weight": WEIGHTS}
+            value = loss(labels=labels, pad_id=pad_id, **options)
+            np.testing.assert_allclose(value, loss(**options), rtol=1e-6)
+
+
+def test_a_real_label_that_is_no_word_gives_nan_and_spoils_no_gradient():
+    labels = LABELS.copy()
+    labels[0, :4] = -100, -1, V, V + 1
+    words = labels == LABELS
+    each = loss(labels=labels, reduction=None)
+    np.testing.assert_array_equal(np.isnan(each), ~words)
+    for reduction in ("sum_over_batch_size", "mean_with_sample_weight", "sum"):
+        assert np.isnan(loss(labels=labels, reduction=reduction))
+    logits, crossentropy = keras.Variable(LOGITS), TokenCrossentropy(0.1, None, "sum")
+    found = [
+        gradients.gradients(
+            lambda given=given: crossentropy(given, ops.convert_to_tensor(logits)),
+            [logits],
+        )[0]
+        for given in (labels, LABELS)
+    ]
+    assert np.isfinite(found[0]).all()
+    np.testing.assert_allclose(found[0][words], found[1][words], atol=1e-6)
 
 
 @pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["plain", "weighted"])
@@ -111,7 +141,7 @@ def test_a_batch_of_padding_costs_nothing_and_has_no_gradient(reduction):
     def value():
         return ops.sum(crossentropy(labels, ops.convert_to_tensor(logits)))
 
-    assert number(value()) == 0
+    assert numbers(value()) == 0
     (gradient,) = gradients.gradients(value, [logits])
     np.testing.assert_array_equal(gradient, np.zeros((B, T, V)))
 
@@ -136,9 +166,9 @@ def test_half_precision_logits_are_summed_in_float32(dtype):
     logits = ops.cast(ops.convert_to_tensor(LOGITS), dtype)
     value = TokenCrossentropy(0.1)(ops.convert_to_tensor(LABELS), logits)
     assert keras.backend.standardize_dtype(value.dtype) == "float32"
-    rounded = number(ops.cast(logits, "float32"))
+    rounded = numbers(ops.cast(logits, "float32"))
     expected = loss(rounded, label_smoothing=0.1)
-    np.testing.assert_allclose(number(value), expected, rtol=1e-6)
+    np.testing.assert_allclose(numbers(value), expected, rtol=1e-6)
 
 
 def test_labels_keep_their_values_where_floats_are_short():
@@ -163,13 +193,67 @@ def test_fit_and_evaluate_report_the_same_number(masked, weights):
     embedding.embeddings.assign(rng.normal(size=(V, V)))
     crossentropy = TokenCrossentropy(0.1)
     model.compile(keras.optimizers.SGD(0.0), loss=crossentropy)
-    logits = number(embedding(LABELS))
+    logits = numbers(embedding(LABELS))
     expected = loss(logits, sample_weight=weights, label_smoothing=0.1)
     history = model.fit(LABELS, LABELS, batch_size=B, sample_weight=weights, verbose=0)
     value = model.evaluate(
         LABELS, LABELS, batch_size=B, sample_weight=weights, verbose=0
     )
     np.testing.assert_allclose([history.history["loss"][0], value], expected, rtol=1e-5)
+
+
+def test_the_mask_alone_counts_in_fit_and_evaluate():
+    """Keras keeps masks elsewhere for a traced tensor of JAX than for any other."""
+    source, labels = LABELS, np.where(LABELS == 0, 3, LABELS)
+    embedding = keras.layers.Embedding(V, V, mask_zero=True)
+    model = keras.Sequential([keras.Input((None,), dtype="int32"), embedding])
+    embedding.embeddings.assign(np.eye(V))
+    model.compile(keras.optimizers.SGD(0.0), loss=TokenCrossentropy())
+    logits = numbers(embedding(source))
+    expected = loss(logits, np.where(source == 0, 0, labels))
+    assert abs(expected - loss(logits, labels)) > 0.1
+    value = model.evaluate(source, labels, batch_size=B, verbose=0)
+    history = model.fit(source, labels, batch_size=B, verbose=0).history
+    np.testing.assert_allclose([history["loss"][0], value], expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_weights_may_change_their_rank_between_calls(order):
+    model = keras.Sequential(
+        [keras.Input((None,), dtype="int32"), keras.layers.Embedding(V, V)]
+    )
+    model.compile(loss=TokenCrossentropy())
+    logits = model.predict(LABELS, verbose=0)
+    for weights in (WEIGHTS[:, 0], WEIGHTS, WEIGHTS[:, :1], None)[::order]:
+        value = model.evaluate(LABELS, LABELS, sample_weight=weights, verbose=0)
+        expected = loss(logits, sample_weight=weights)
+        np.testing.assert_allclose(value, expected, rtol=1e-5)
+
+
+REPLICAS = """
+import numpy as np, tensorflow as tf, keras_bahdanau as kb
+device = tf.config.list_physical_devices("CPU")[0]
+logical = [tf.config.LogicalDeviceConfiguration() for _ in range(2)]
+tf.config.set_logical_device_configuration(device, logical)
+strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+labels, logits = tf.constant([[1, 0]]), tf.constant([[[1.0, 2.0], [0.0, 0.0]]])
+for reduction in ("sum_over_batch_size", "mean", "mean_with_sample_weight", "sum"):
+    loss = kb.TokenCrossentropy(reduction=reduction)
+    alone = float(loss(labels, logits))
+    for value in strategy.run(loss, (labels, logits)).values:
+        print(reduction, round(alone / float(value), 4))
+"""
+
+
+@pytest.mark.tf_only
+def test_under_a_strategy_each_replica_gives_its_share_of_the_mean():
+    done = subprocess.run(
+        [sys.executable, "-c", REPLICAS], capture_output=True, text=True, check=True
+    )
+    found = [line.split() for line in done.stdout.splitlines()]
+    assert len(found) == 8
+    for reduction, ratio in found:
+        assert float(ratio) == (1.0 if reduction == "sum" else 2.0)
 
 
 def test_training_lowers_it():
