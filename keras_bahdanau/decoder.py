@@ -336,6 +336,11 @@ class MemoryStates(keras.layers.Layer):
     Masking: the mask of the memory arrives by itself and becomes the fourth
     state. The memory keeps it; the other outputs have none.
 
+    Saving and loading a model keeps the attention shared. `clone_model` and
+    `from_config` do not: Keras copies layer by layer there, so that this layer
+    and the cell get an attention each. Copy such a model through a file, or use
+    `AttentiveRNN`.
+
     Args:
         attention: the attention of the cell: the same object, not a copy.
         **kwargs: `name`, `dtype` and the like of `keras.layers.Layer`.
