@@ -6,6 +6,7 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
+from keras_bahdanau.tf.saved_folder import check_replaceable
 from keras_bahdanau.tf.tokenization import surface, tokenize
 from keras_bahdanau.tf.translator import load_notes
 
@@ -92,14 +93,16 @@ class TranslationCallback(keras.callbacks.Callback):
 
     Raises:
         ImportError: if `sacrebleu` is not installed.
-        ValueError: if `sources` and `references` differ in length or are empty, or
-            `every` is less than 1.
+        ValueError: if `sources` and `references` differ in length or are empty, if
+            `every` or `batch_size` is less than 1, or if `filepath` holds other files
+            than a translator.
 
     Example:
 
     >>> from keras_bahdanau import RNNSearch, modern_recipe
-    >>> from keras_bahdanau.tf import PairCorpus, WordCodec, translation_batches
-    >>> from keras_bahdanau.tf.translator import Translator
+    >>> from keras_bahdanau.tf import (
+    ...     PairCorpus, Translator, WordCodec, translation_batches
+    ... )
     >>> pairs = PairCorpus(["a dog", "a cat"], ["un chien", "un chat"])
     >>> source, target = WordCodec.train(pairs.sources), WordCodec.train(pairs.targets)
     >>> sizes = source.vocabulary_size, target.vocabulary_size
@@ -139,9 +142,12 @@ class TranslationCallback(keras.callbacks.Callback):
         self.batch_size = batch_size
         self.print_fn = print_fn
         self.best, self.best_epoch = None, None
-        if every < 1:
-            raise ValueError(f"`every` must be 1 or more. Received: {every}.")
+        for name, value in (("every", every), ("batch_size", batch_size)):
+            if value < 1:
+                raise ValueError(f"`{name}` must be 1 or more. Received: {value}.")
         # Better now than after an epoch.
+        if self.filepath is not None:
+            check_replaceable(self.filepath)
         corpus_bleu(self.references, self.references[: len(self.sources)])
         self._started = False
 

@@ -205,6 +205,7 @@ class WordCodec(Codec):
 
     def __init__(self, vocabulary, lowercase=False):
         super().__init__(name="word_codec")
+        _check_is_list(vocabulary, "vocabulary")
         words = [_as_text(word) for word in vocabulary]
         _check_words(words)
         self.words = tuple(words)
@@ -295,7 +296,8 @@ class SubwordCodec(Codec):
 
     Raises:
         ImportError: If `tensorflow_text` is not installed.
-        ValueError: If the special ids of the model are not 0, 1, 2, 3.
+        ValueError: If `model` is not a SentencePiece model, or its special ids are
+            not 0, 1, 2, 3.
 
     Example:
 
@@ -357,7 +359,7 @@ class SubwordCodec(Codec):
             raise ValueError(
                 f'`model_type` must be "unigram" or "bpe". Received: {model_type!r}.'
             )
-        sentencepiece = _import("sentencepiece", "sentencepiece")
+        sentencepiece = import_text("sentencepiece", "sentencepiece")
         model = io.BytesIO()
         try:
             sentencepiece.SentencePieceTrainer.train(
@@ -436,8 +438,14 @@ class _NamedModel(tf.saved_model.experimental.TrackableResource):
 
 
 def _tokenizer(model, out_type):
-    text = _import("tensorflow_text", "tensorflow-text")
-    tokenizer = text.SentencepieceTokenizer(model, out_type=out_type)
+    text = import_text("tensorflow_text", "tensorflow-text")
+    try:
+        tokenizer = text.SentencepieceTokenizer(model, out_type=out_type)
+    except tf.errors.OpError as error:
+        raise ValueError(
+            "`model` must be a serialised SentencePiece model. Received "
+            f"{len(model)} bytes that are not. Train it with `SubwordCodec.train`."
+        ) from error
     tokenizer._model_resource = _NamedModel(model)
     return tokenizer
 
@@ -452,14 +460,15 @@ def load_codec(path):
         A `WordCodec` or a `SubwordCodec`.
 
     Raises:
-        ValueError: If the file does not hold a codec.
+        ImportError: If it is a `SubwordCodec` and `tensorflow_text` is not installed.
+        ValueError: If there is no such file, or it does not hold a codec.
     """
     classes = {cls.__name__: cls for cls in (WordCodec, SubwordCodec)}
     try:
         content = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
         if content["format"] == _FORMAT:
             return classes[content["class_name"]].from_config(content["config"])
-    except (ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise ValueError(
             f"`path` must hold a codec written by `save`. Received {path}, which does "
             f"not: {error!r}."
@@ -472,11 +481,7 @@ def load_codec(path):
 
 def _chunks(texts):
     """Gives the strings of `texts` as tensors of some thousand at a time."""
-    if isinstance(texts, (str, bytes)):
-        raise ValueError(
-            "`texts` must be an iterable of strings. Received one string. Wrap it in "
-            "a list."
-        )
+    _check_is_list(texts, "texts")
     if isinstance(texts, tf.data.Dataset):
         if texts.element_spec.shape.rank:
             yield from (tf.reshape(batch, [-1]) for batch in texts)
@@ -519,6 +524,14 @@ def _as_text(word):
     return word.decode("utf-8") if isinstance(word, bytes) else str(word)
 
 
+def _check_is_list(strings, name):
+    if isinstance(strings, (str, bytes)):
+        raise ValueError(
+            f"`{name}` must be an iterable of strings. Received one string. Wrap it in "
+            "a list."
+        )
+
+
 def _check_words(words):
     seen = collections.Counter(words)
     wrong = [word for word in seen if not word or word in SPECIAL_TOKENS]
@@ -540,7 +553,7 @@ def _check_special_ids(tokenizer):
         )
 
 
-def _import(module, package):
+def import_text(module, package):
     """Imports what the `text` extra brings."""
     try:
         return importlib.import_module(module)

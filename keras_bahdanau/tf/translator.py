@@ -2,18 +2,32 @@
 
 import json
 import pathlib
-import shutil
 from typing import NamedTuple
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bahdanau.tf.codecs import load_codec
+from keras_bahdanau.models import RNNEncoderDecoder
+from keras_bahdanau.tf.codecs import import_text, load_codec
+from keras_bahdanau.tf.saved_folder import (
+    FORMAT,
+    MODEL,
+    SETTINGS,
+    SOURCE,
+    TARGET,
+    read_settings,
+    replacing,
+)
 
-_FORMAT = "keras_bahdanau.translator/1"
-_MODEL, _SOURCE, _TARGET = "model.keras", "source_codec.json", "target_codec.json"
-_SETTINGS = "translator.json"
+_SAVED_MODEL = "saved_model.pb"
+_OUTPUTS = {
+    "translations",
+    "scores",
+    "source_tokens",
+    "target_tokens",
+    "attention_weights",
+}
 _STRINGS = tf.TensorSpec([None], tf.string, name="strings")
 _IDS = tf.TensorSpec([None, None], tf.int32)
 
@@ -28,14 +42,14 @@ class Translation(NamedTuple):
         target_tokens: list of `str`, as the model gave them.
         attention_weights: array `(T, S)`, a row for each target token and a
             column for each source token. Where it has one row or column more,
-            that is the end token.
+            that is the end token. `None` for a model without attention.
     """
 
     text: str
     score: float
     source_tokens: list
     target_tokens: list
-    attention_weights: np.ndarray
+    attention_weights: np.ndarray | None
 
 
 class _Server:
@@ -66,6 +80,9 @@ class _Server:
 
         Returns:
             List of `Translation`.
+
+        Raises:
+            ValueError: if `batch_size` is less than 1, or `texts` is one string.
         """
         texts = _as_list(texts, "texts")
         results = [None] * len(texts)
@@ -91,7 +108,8 @@ class Translator(_Server, tf.Module):
     - `scores`: floats `(B,)`, the sums of the log-probabilities;
     - `source_tokens`, `target_tokens`: strings `(B, S)` and `(B, T)`, `""`
       for the end token and behind it;
-    - `attention_weights`: floats `(B, T, S)`.
+    - `attention_weights`: floats `(B, T, S)`; `(B, T, 0)` for a model without
+      attention, such as `RNNEncoderDecoder`.
 
     The tokens carry the spacing marks of the codec; `surface` takes them off.
 
@@ -117,8 +135,9 @@ class Translator(_Server, tf.Module):
         List of `str`; `translate` tells more.
 
     Raises:
-        ValueError: if the Keras backend is not TensorFlow, if the vocabulary
-            sizes of model and codecs differ, or a length is not positive.
+        ValueError: if the Keras backend is not TensorFlow, if the model cannot
+            generate, if the vocabulary sizes of model and codecs differ, if a
+            length is not positive or the factor is negative.
 
     Example:
 
@@ -150,12 +169,15 @@ class Translator(_Server, tf.Module):
         super().__init__(name="translator")
         _check_backend()
         _check_sizes(model, source_codec, target_codec)
-        for name, value in (
-            ("max_length", max_length),
-            ("max_length_offset", max_length_offset),
+        for name, value, least in (
+            ("max_length", max_length, 1),
+            ("max_length_factor", max_length_factor, 0),
+            ("max_length_offset", max_length_offset, 1),
         ):
-            if value < 1:
-                raise ValueError(f"`{name}` must be 1 or more. Received: {value}.")
+            if not least <= value < float("inf"):
+                raise ValueError(
+                    f"`{name}` must be {least} or more, and finite. Received: {value}."
+                )
         if not model.built:
             model.build()
         self.model = model
@@ -186,8 +208,15 @@ class Translator(_Server, tf.Module):
             end tokens counted.
 
         Raises:
-            ValueError: if the lists differ in length.
+            ValueError: if the lists differ in length, if `batch_size` is less
+                than 1, or if the model has no attention.
         """
+        if not self._attends:
+            raise ValueError(
+                "`align` gives attention weights, and the model must have attention. "
+                f"Received a translator of a {type(self.model).__name__}. Translate "
+                "with an RNNSearch."
+            )
         sources, targets = _as_list(sources, "sources"), _as_list(targets, "targets")
         if len(sources) != len(targets):
             raise ValueError(
@@ -218,8 +247,16 @@ class Translator(_Server, tf.Module):
         `import tensorflow_text` has to go before.
 
         Args:
-            path: name of the folder.
+            path: name of the folder; a SavedModel that is there is overwritten.
+
+        Raises:
+            ValueError: if there is a translator of `save`.
         """
+        if (pathlib.Path(path) / SETTINGS).exists():
+            raise ValueError(
+                "`path` must not be a folder that `Translator.save` wrote. Received "
+                f"{path}, which holds {SETTINGS}. Choose another name."
+            )
         exported = tf.Module(name="translator")
         # Seeds too: the graph may name them, though nothing is drawn.
         exported.state = [variable.value for variable in self.model.variables]
@@ -234,23 +271,31 @@ class Translator(_Server, tf.Module):
         """Writes the model and the codecs, for `load_translator`.
 
         Args:
-            folder: name of the folder; a translator saved there before is
-                replaced, once the new one is complete.
+            folder: name of the folder: new, empty, or a translator saved there
+                before, which is replaced once the new one is complete.
             notes: what else to remember, for JSON; `load_notes` reads it.
+
+        Raises:
+            ValueError: if `folder` holds other files, or `notes` are not for
+                JSON; nothing is written or deleted then.
         """
-        folder = pathlib.Path(folder)
-        partial = folder.with_name(folder.name + ".partial")
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir(parents=True)
-        self.model.save(partial / _MODEL)
-        self.source_codec.save(partial / _SOURCE)
-        self.target_codec.save(partial / _TARGET)
-        content = {"format": _FORMAT, "settings": self._settings(), "notes": notes}
-        (partial / _SETTINGS).write_text(json.dumps(content, indent=1) + "\n")
-        if folder.exists():
-            _check_replaceable(folder)
-            shutil.rmtree(folder)
-        partial.rename(folder)
+        content = {"format": FORMAT, "settings": self._settings(), "notes": notes}
+        try:
+            text = json.dumps(content, indent=1) + "\n"
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                "`notes` must hold numbers, strings, lists and dictionaries, for JSON. "
+                f"Received {notes!r}: {error}."
+            ) from error
+        with replacing(folder) as new:
+            self.model.save(new / MODEL)
+            self.source_codec.save(new / SOURCE)
+            self.target_codec.save(new / TARGET)
+            (new / SETTINGS).write_text(text, encoding="utf-8")
+
+    @property
+    def _attends(self):
+        return not isinstance(self.model, RNNEncoderDecoder)
 
     def _settings(self):
         return {
@@ -275,19 +320,23 @@ class Translator(_Server, tf.Module):
         kept = tf.range(longest) < limits[:, None]
         token_ids = tf.where(kept, token_ids, self.target_codec.pad_id)
         log_probs = tf.where(kept, found.log_probs[:, :longest], 0.0)
-        weights = found.attention_weights[:, :longest]
+        weights = found.attention_weights
+        if weights is None or not self._attends:
+            weights = tf.zeros([tf.shape(token_ids)[0], longest, 0])
         return {
             "translations": self.target_codec.decode(token_ids),
             "scores": tf.reduce_sum(log_probs, axis=-1),
             "source_tokens": _padded(self.source_codec.tokenize(strings), "", 1),
             "target_tokens": self._token_rows(token_ids, longest),
-            "attention_weights": tf.where(kept[:, :, None], weights, 0.0),
+            "attention_weights": tf.where(kept[:, :, None], weights[:, :longest], 0.0),
         }
 
     def _limits(self, lengths):
         """The largest number of target tokens of each source; 0 for an empty one."""
         limits = tf.cast(lengths, tf.float32) * self.max_length_factor
-        limits = tf.cast(tf.math.ceil(limits), tf.int32) + self.max_length_offset
+        # Cut first: a very large float has no integer.
+        limits = tf.minimum(tf.math.ceil(limits), float(self.max_length))
+        limits = tf.cast(limits, tf.int32) + self.max_length_offset
         limits = tf.minimum(limits, self.max_length)
         return tf.where(lengths > 0, limits, 0)
 
@@ -331,7 +380,15 @@ class ExportedTranslator(_Server):
     """
 
     def __init__(self, path):
-        self._loaded = tf.saved_model.load(str(path))
+        self._loaded = _load_saved_model(path)
+        signature = self._loaded.signatures.get("serving_default")
+        received = sorted(getattr(signature, "structured_outputs", None) or ())
+        if not hasattr(self._loaded, "serve") or not _OUTPUTS <= set(received):
+            raise ValueError(
+                "`path` must hold a SavedModel that `Translator.export` wrote, whose "
+                f"`serve` returns {sorted(_OUTPUTS)}. Received {path}, which returns "
+                f"{received}. Load that with `tf.saved_model.load`."
+            )
         self.serve = self._loaded.serve
 
 
@@ -345,29 +402,36 @@ def load_translator(path):
         A `Translator`, or an `ExportedTranslator`, which can only translate.
 
     Raises:
-        ValueError: if the folder holds neither.
+        ImportError: if it was exported with a `SubwordCodec` and
+            `tensorflow_text` is not installed.
+        ValueError: if the folder holds neither or both, or if a file in it is
+            missing or broken.
     """
     path = pathlib.Path(path)
-    if (path / "saved_model.pb").is_file():
+    exported, saved = ((path / name).is_file() for name in (_SAVED_MODEL, SETTINGS))
+    if exported and saved:
+        raise ValueError(
+            f"`path` must hold one translator. Received {path} with {SETTINGS} and "
+            f"{_SAVED_MODEL}. Move one of the two into a folder of its own."
+        )
+    if exported:
         return ExportedTranslator(path)
-    if not (path / _SETTINGS).is_file():
+    if not saved:
         raise ValueError(
             "`path` must be a folder that `Translator.save` or `Translator.export` "
-            f"wrote. Received {path}, without {_SETTINGS} or saved_model.pb."
+            f"wrote. Received {path}, without {SETTINGS} or {_SAVED_MODEL}."
         )
-    content = json.loads((path / _SETTINGS).read_text())
-    received = content.get("format")
-    if received != _FORMAT:
+    _check_backend()
+    settings = read_settings(path)["settings"]
+    codecs = [load_codec(path / name) for name in (SOURCE, TARGET)]
+    model = _load_model(path / MODEL)
+    try:
+        return Translator(model, *codecs, **settings)
+    except (TypeError, ValueError) as error:
         raise ValueError(
-            f"`path` must hold a translator of format {_FORMAT!r}. Received {path} of "
-            f"format {received!r}. Save it again with this version."
-        )
-    return Translator(
-        keras.saving.load_model(path / _MODEL),
-        load_codec(path / _SOURCE),
-        load_codec(path / _TARGET),
-        **content["settings"],
-    )
+            "The files of a translator must fit each other. Received those in "
+            f"{path}, which do not: {error}"
+        ) from error
 
 
 def load_notes(folder):
@@ -378,9 +442,37 @@ def load_notes(folder):
 
     Returns:
         The notes; `None` if there are none or no translator was saved there.
+
+    Raises:
+        ValueError: if the file that holds them is broken.
     """
-    path = pathlib.Path(folder) / _SETTINGS
-    return json.loads(path.read_text())["notes"] if path.is_file() else None
+    folder = pathlib.Path(folder)
+    return read_settings(folder)["notes"] if (folder / SETTINGS).is_file() else None
+
+
+def _load_model(path):
+    try:
+        return keras.saving.load_model(path)
+    except Exception as error:
+        # Of many kinds, most of which do not name the file.
+        raise ValueError(
+            f"A translator must hold a model. Received {path}, which does not load: "
+            f"{error}"
+        ) from error
+
+
+def _load_saved_model(path):
+    try:
+        return tf.saved_model.load(str(path))
+    except Exception as error:
+        # Of many kinds; this is how TensorFlow says that it does not know subwords.
+        if "SentencepieceOp" not in str(error):
+            raise ValueError(
+                "`path` must hold a SavedModel that `Translator.export` wrote. "
+                f"Received {path}, which does not load: {error}"
+            ) from error
+    import_text("tensorflow_text", "tensorflow-text")
+    return tf.saved_model.load(str(path))
 
 
 def _unpack(outputs):
@@ -391,12 +483,13 @@ def _unpack(outputs):
         target = [token.decode() for token in outputs["target_tokens"][row] if token]
         # A row without any weight is behind the end, or cut off.
         height = int(np.count_nonzero(weights[row].sum(axis=-1) > 0))
+        attended = weights[row, :height, : len(source) + 1]
         yield Translation(
             text.decode(),
             float(outputs["scores"][row]),
             source,
             target,
-            weights[row, :height, : len(source) + 1],
+            attended if weights.shape[-1] else None,
         )
 
 
@@ -435,6 +528,13 @@ def _check_backend():
 
 
 def _check_sizes(model, source_codec, target_codec):
+    needed = "generate", "align", "source_vocabulary_size", "target_vocabulary_size"
+    missing = [name for name in needed if not hasattr(model, name)]
+    if missing:
+        raise ValueError(
+            "`model` must be an RNNSearch, or have what one has. Received a "
+            f"{type(model).__name__} without `{missing[0]}`."
+        )
     for side, codec in (("source", source_codec), ("target", target_codec)):
         size = getattr(model, f"{side}_vocabulary_size")
         if size != codec.vocabulary_size:
@@ -443,12 +543,3 @@ def _check_sizes(model, source_codec, target_codec):
                 f"Received {size} and {codec.vocabulary_size}. Make the model with "
                 f"{side}_vocabulary_size={side}_codec.vocabulary_size."
             )
-
-
-def _check_replaceable(folder):
-    """Nothing but a translator is ever deleted."""
-    if any(folder.iterdir()) and not (folder / _SETTINGS).is_file():
-        raise ValueError(
-            "`folder` must be new, empty, or a translator saved before. Received "
-            f"{folder}, which holds other files. Choose another name."
-        )

@@ -9,10 +9,16 @@ import pytest
 import sacrebleu
 
 from keras_bahdanau import RNNSearch, modern_recipe
-from keras_bahdanau.tf.callbacks import TranslationCallback, corpus_bleu
-from keras_bahdanau.tf.codecs import WordCodec
-from keras_bahdanau.tf.datasets import PairCorpus, translation_batches
-from keras_bahdanau.tf.translator import Translator, load_notes, load_translator
+from keras_bahdanau.tf import (
+    PairCorpus,
+    TranslationCallback,
+    Translator,
+    WordCodec,
+    corpus_bleu,
+    load_notes,
+    load_translator,
+    translation_batches,
+)
 
 REFERENCES = ["un chien dort dans la maison .", "le chat voit un grand chien ."]
 GOOD = REFERENCES
@@ -144,11 +150,17 @@ def test_case_counts_unless_the_codec_puts_it_aside():
     assert fit([lowered], epochs=1).history["val_bleu"] == pytest.approx([100.0])
 
 
-@pytest.mark.parametrize("options", [{"every": 0}, {"sources": []}])
+@pytest.mark.parametrize("options", [{"every": 0}, {"sources": []}, {"batch_size": 0}])
 def test_arguments_are_checked_before_the_training(options):
     arguments = {"sources": ["a", "b"], "references": REFERENCES, **options}
     with pytest.raises(ValueError, match="1 or more"):
         TranslationCallback(ScriptedTranslator(), **arguments)
+
+
+def test_a_folder_that_holds_other_files_is_refused_before_the_training(tmp_path):
+    (tmp_path / "thesis.txt").write_text("years of work")
+    with pytest.raises(ValueError, match="which holds thesis.txt"):
+        scripted(filepath=tmp_path)
 
 
 @pytest.fixture(scope="module")

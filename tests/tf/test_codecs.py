@@ -212,9 +212,58 @@ def test_load_refuses_other_files_and_classes(words, tmp_path):
     path.write_text('{"format": "other"}')
     with pytest.raises(ValueError, match="format 'other'"):
         load_codec(path)
-    path.write_text("not json")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda content: content.update(class_name="OtherCodec"), "'OtherCodec'"),
+        (lambda content: content.update(class_name=["WordCodec"]), "TypeError"),
+        (lambda content: content.pop("class_name"), "'class_name'"),
+        (lambda content: content.pop("config"), "'config'"),
+        (lambda content: content.pop("format"), "'format'"),
+        (lambda content: content.update(config=[1]), "TypeError"),
+        (lambda content: content["config"].pop("vocabulary"), "'vocabulary'"),
+        (lambda content: content["config"].update(size=3), "'size'"),
+        (lambda content: content["config"].update(vocabulary=3), "TypeError"),
+        (lambda content: content["config"].update(vocabulary="words"), "one string"),
+        (lambda content: content["config"].update(vocabulary=["a", "a"]), "different"),
+    ],
+)
+def test_what_is_wrong_in_the_file_of_a_codec_is_named(change, message, tmp_path):
+    path = tmp_path / "codec.json"
+    WordCodec(["one", "two"]).save(path)
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+    with pytest.raises(ValueError, match=f"codec.json, which does not: .*{message}"):
+        load_codec(path)
+
+
+@pytest.mark.parametrize(
+    "model", ["", "AAAA", "no base64!", base64.b64encode(b"garbage").decode()]
+)
+def test_what_is_no_subword_model_is_named(model, tmp_path):
+    path = tmp_path / "codec.json"
+    config = {"model": model, "lowercase": False}
+    content = {"format": "keras_bahdanau.codec/1", "class_name": "SubwordCodec"}
+    path.write_text(json.dumps({**content, "config": config}))
+    with pytest.raises(ValueError, match="codec.json, which does not: .*"):
+        load_codec(path)
+    with pytest.raises(ValueError):
+        SubwordCodec(model)
+
+
+@pytest.mark.parametrize("content", [b"not json", b"[1]", b"3", b"\xff", b"", b"null"])
+def test_a_file_that_is_no_codec_is_named(content, tmp_path):
+    path = tmp_path / "codec.json"
+    path.write_bytes(content)
     with pytest.raises(ValueError, match="codec.json, which does not"):
         load_codec(path)
+    path.unlink()
+    for missing in (path, tmp_path):
+        with pytest.raises(ValueError, match=f"Received {missing}, which does not"):
+            load_codec(missing)
 
 
 @pytest.mark.parametrize("vocabulary", [["a", ""], ["a", "a"], ["<unk>"], ["<start>"]])
@@ -230,6 +279,10 @@ def test_training_names_what_is_wrong():
         WordCodec.train([])
     with pytest.raises(ValueError, match="Wrap it in a list"):
         WordCodec.train("one text")
+    with pytest.raises(ValueError, match="`vocabulary`.*Wrap it in a list"):
+        WordCodec("word")
+    with pytest.raises(ValueError, match="must be a serialised.*Received 7 bytes"):
+        SubwordCodec(b"garbage")
     with pytest.raises(ValueError, match="`model_type`.*'word'"):
         SubwordCodec.train(TEXTS, 43, "word")
     with pytest.raises(ValueError, match="vocabulary_size=9999.*<= "):

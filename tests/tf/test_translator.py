@@ -11,10 +11,11 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bahdanau import RNNEncoderDecoder, RNNSearch, greedy_search
-from keras_bahdanau.tf.codecs import SubwordCodec, WordCodec
-from keras_bahdanau.tf.translator import (
+from keras_bahdanau.tf import (
     ExportedTranslator,
+    SubwordCodec,
     Translator,
+    WordCodec,
     load_notes,
     load_translator,
 )
@@ -57,6 +58,13 @@ class CopyingModel:
         return greedy_search(
             step_fn, position, batch_size, max_length, forbidden_ids=forbidden_ids
         )
+
+
+class BlindModel(CopyingModel):
+    """Copies without attention: its search returns no weights."""
+
+    def generate(self, source_ids, max_length, forbidden_ids=()):
+        return super().generate(source_ids, max_length)._replace(attention_weights=None)
 
 
 class EndlessModel(CopyingModel):
@@ -144,6 +152,16 @@ def test_each_sentence_is_cut_by_its_own_length():
     np.testing.assert_allclose(scores, [-2.0, -3.5, -5.5])
 
 
+def test_a_factor_without_bounds_is_cut_by_the_largest_length():
+    model = EndlessModel(CODEC.vocabulary_size)
+    translator = Translator(model, CODEC, CODEC, max_length_factor=1e30, max_length=11)
+    found = translator.translate(["the", "", "the dog sees"])
+    assert [len(one.target_tokens) for one in found] == [11, 0, 11]
+    none = Translator(model, CODEC, CODEC, max_length_factor=0, max_length_offset=3)
+    found = none.translate(["the", "", "the dog sees"])
+    assert [len(one.target_tokens) for one in found] == [3, 0, 3]
+
+
 def test_batches_and_padding_change_nothing():
     translator = real()
     together = translator.translate(TEXTS)
@@ -212,10 +230,38 @@ def test_a_saved_translator_comes_back(tmp_path):
 
 
 def test_saving_deletes_no_other_files(tmp_path):
-    (tmp_path / "thesis.txt").write_text("years of work")
-    with pytest.raises(ValueError, match="which holds other files"):
-        real().save(tmp_path)
-    assert (tmp_path / "thesis.txt").exists()
+    translator = real()
+    translator.save(tmp_path / "translator")
+    for folder in (tmp_path, tmp_path / "translator"):
+        (folder / "thesis.txt").write_text("years of work")
+        with pytest.raises(ValueError, match=f"{folder}, which holds thesis.txt"):
+            translator.save(folder)
+        assert (folder / "thesis.txt").read_text() == "years of work"
+    assert load_translator(tmp_path / "translator")(TEXTS) == translator(TEXTS)
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["thesis.txt", "translator"]
+
+
+def test_a_model_that_is_not_written_leaves_the_old_translator(tmp_path, monkeypatch):
+    translator, other = real(), real()
+    translator.save(tmp_path / "translator", notes={"epoch": 3})
+
+    def fail(path):
+        path.write_bytes(b"half")
+        raise OSError("disk full")
+
+    monkeypatch.setattr(other.model, "save", fail)
+    with pytest.raises(OSError, match="disk full"):
+        other.save(tmp_path / "translator")
+    assert load_translator(tmp_path / "translator")(TEXTS) == translator(TEXTS)
+    assert load_notes(tmp_path / "translator") == {"epoch": 3}
+    assert [path.name for path in tmp_path.iterdir()] == ["translator"]
+
+
+def test_notes_that_json_cannot_hold_are_refused_before_anything_is_written(tmp_path):
+    with pytest.raises(ValueError, match="`notes` must.*JSON.*float32"):
+        real().save(tmp_path / "translator", notes={"val_bleu": np.float32(1.0)})
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("sizes", [{}, {"num_encoder_layers": 2, "dropout": 0.5}])
@@ -279,9 +325,35 @@ def test_subwords_are_tokens():
     assert found.attention_weights.shape[1] == len(found.source_tokens) + 1
 
 
-def test_the_baseline_without_attention_translates_too():
-    translator = real(model_class=RNNEncoderDecoder)
-    assert len(translator(TEXTS)) == len(TEXTS)
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_the_baseline_translates_without_attention_weights(bidirectional, tmp_path):
+    translator = real(
+        model_class=RNNEncoderDecoder, sizes={"bidirectional": bidirectional}
+    )
+    translator.save(tmp_path / "saved")
+    translator.export(tmp_path / "exported")
+    expected = translator.translate(TEXTS)
+    assert any(one.target_tokens for one in expected)
+    same = [load_translator(tmp_path / name) for name in ("saved", "exported")]
+    for each in (translator, *same):
+        outputs = each.serve(tf.constant(TEXTS))
+        steps = outputs["target_tokens"].shape[1]
+        assert outputs["attention_weights"].shape == (len(TEXTS), steps, 0)
+        for texts in (TEXTS, [""], []):
+            for one in each.translate(texts):
+                assert one.attention_weights is None
+        for one, other in zip(each.translate(TEXTS), expected):
+            assert one[:1] + one[2:4] == other[:1] + other[2:4]
+            assert one.score == pytest.approx(other.score, abs=1e-4)
+    with pytest.raises(ValueError, match="must have attention.*RNNEncoderDecoder"):
+        translator.align(TEXTS[:1], TEXTS[:1])
+
+
+def test_a_search_without_weights_has_none():
+    translator = Translator(BlindModel(CODEC.vocabulary_size), CODEC, CODEC)
+    found = translator.translate(TEXTS)
+    assert [one.text for one in found] == copying()(TEXTS)
+    assert [one.attention_weights for one in found] == [None] * len(TEXTS)
 
 
 def test_a_model_in_mixed_precision_translates():
@@ -299,8 +371,22 @@ def test_a_model_in_mixed_precision_translates():
     [
         (lambda: copying()("the dog"), "must be a list of strings"),
         (lambda: copying()(["the dog"], batch_size=0), "`batch_size` must be 1"),
+        (lambda: copying().translate(["the"], -1), "`batch_size` must be 1"),
+        (lambda: copying().translate([], 0), "`batch_size` must be 1"),
+        (lambda: real().align(["the"], ["a"], 0), "`batch_size` must be 1 .*: 0"),
         (lambda: copying(max_length=0), "`max_length` must be 1 or more"),
+        (lambda: copying(max_length_offset=0), "`max_length_offset` must be 1 or more"),
+        (
+            lambda: copying(max_length_factor=-0.5),
+            "`max_length_factor` must be 0 or more, and finite. Received: -0.5",
+        ),
+        (lambda: copying(max_length_factor=float("nan")), "`max_length_factor` must"),
+        (lambda: copying(max_length_factor=float("inf")), "`max_length_factor` must"),
         (lambda: real().align(["the"], []), "must have the same length"),
+        (
+            lambda: Translator(keras.Sequential(), CODEC, CODEC),
+            "must be an RNNSearch.*a Sequential without `generate`",
+        ),
         (lambda: load_translator("no/such/folder"), "must be a folder that"),
         (
             lambda: Translator(CopyingModel(11), CODEC, CODEC),
@@ -317,9 +403,3 @@ def test_another_backend_is_refused(monkeypatch):
     monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
     with pytest.raises(ValueError, match="needs the TensorFlow backend"):
         copying()
-
-
-def test_another_format_is_refused(tmp_path):
-    (tmp_path / "translator.json").write_text('{"format": "another/1"}')
-    with pytest.raises(ValueError, match="Received .* of format 'another/1'"):
-        load_translator(tmp_path)
