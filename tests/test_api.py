@@ -88,7 +88,7 @@ def test_a_module_has_the_names_that_the_readme_says(module, names):
         assert f"`{name}`" in changelog()
     package = f"{module}." in ("keras_bahdanau.tf.", "keras_bahdanau.grammar.")
     if package:
-        public = {name for name in vars(found) if name[0] != "_"}
+        public = {name for name in dir(found) if name[0] != "_"}
         public = {x for x in public if not inspect.ismodule(getattr(found, x))}
         assert public == set(names)
 

@@ -1,8 +1,13 @@
 """What needs TensorFlow itself: strings, corpora, and the batches made of them.
 
-It works with every Keras backend, as long as TensorFlow is installed.
+It works with every Keras backend, as long as TensorFlow is installed; a `Translator`
+needs the TensorFlow backend. What only an extra brings is imported where it is used.
 """
 
+import importlib as _importlib
+
+from keras_bahdanau.tf.callbacks import TranslationCallback as TranslationCallback
+from keras_bahdanau.tf.callbacks import corpus_bleu as corpus_bleu
 from keras_bahdanau.tf.codecs import Codec as Codec
 from keras_bahdanau.tf.codecs import SubwordCodec as SubwordCodec
 from keras_bahdanau.tf.codecs import WordCodec as WordCodec
@@ -18,3 +23,27 @@ from keras_bahdanau.tf.tokenization import detokenize as detokenize
 from keras_bahdanau.tf.tokenization import normalize as normalize
 from keras_bahdanau.tf.tokenization import surface as surface
 from keras_bahdanau.tf.tokenization import tokenize as tokenize
+from keras_bahdanau.tf.translator import ExportedTranslator as ExportedTranslator
+from keras_bahdanau.tf.translator import Translation as Translation
+from keras_bahdanau.tf.translator import Translator as Translator
+from keras_bahdanau.tf.translator import load_notes as load_notes
+from keras_bahdanau.tf.translator import load_translator as load_translator
+
+# A builder is a class of TensorFlow Datasets, which may not be installed.
+_OF_GRAMMAR_BUILDER = (
+    "BahdanauGrammar",
+    "GrammarConfig",
+    "load_grammar",
+    "prepare_grammar",
+)
+
+
+def __getattr__(name):
+    if name in _OF_GRAMMAR_BUILDER:
+        module = _importlib.import_module("keras_bahdanau.tf.grammar_builder")
+        return getattr(module, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted({*globals(), *_OF_GRAMMAR_BUILDER})

@@ -1,0 +1,85 @@
+"""What `keras_bahdanau.tf` offers, and what importing it does not need."""
+
+import importlib
+import subprocess
+import sys
+
+import pytest
+
+import keras_bahdanau.tf
+
+HOMES = {
+    "callbacks": {"TranslationCallback", "corpus_bleu"},
+    "codecs": {"Codec", "SubwordCodec", "WordCodec", "load_codec"},
+    "datasets": {
+        "EmptySideWarning",
+        "PairCorpus",
+        "encode_pairs",
+        "parallel_files",
+        "parallel_folder",
+        "tfds_pairs",
+        "translation_batches",
+    },
+    "grammar_builder": {
+        "BahdanauGrammar",
+        "GrammarConfig",
+        "load_grammar",
+        "prepare_grammar",
+    },
+    "tokenization": {"detokenize", "normalize", "surface", "tokenize"},
+    "translator": {
+        "ExportedTranslator",
+        "Translation",
+        "Translator",
+        "load_notes",
+        "load_translator",
+    },
+}
+
+
+@pytest.mark.parametrize("home", sorted(HOMES))
+def test_the_public_names_of_a_module_are_those_of_the_package(home):
+    module = importlib.import_module(f"keras_bahdanau.tf.{home}")
+    for name in HOMES[home]:
+        assert getattr(keras_bahdanau.tf, name) is getattr(module, name)
+        assert name in dir(keras_bahdanau.tf)
+
+
+def test_the_package_has_no_other_public_name():
+    public = {name for name in dir(keras_bahdanau.tf) if not name.startswith("_")}
+    assert public - set(HOMES) - {"saved_folder"} == set().union(*HOMES.values())
+    with pytest.raises(AttributeError, match="keras_bahdanau.tf.*no attribute 'Trans'"):
+        keras_bahdanau.tf.Trans  # noqa: B018
+
+
+OPTIONAL = """
+import os, sys
+os.environ["KERAS_BACKEND"] = "{backend}"
+missing = ("sacrebleu", "tensorflow_datasets", "tensorflow_text", "sentencepiece")
+missing += ("matplotlib", "tensorboard")
+for name in missing:
+    sys.modules[name] = None
+import keras
+import keras_bahdanau.tf
+assert keras.backend.backend() == "{backend}"
+for name in {names}:
+    getattr(keras_bahdanau.tf, name)
+codec = keras_bahdanau.tf.WordCodec.train(["a dog"])
+assert codec.encode(["a dog"]).to_list() == [[4, 5, 3]]
+try:
+    keras_bahdanau.tf.prepare_grammar
+except ImportError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("backend", ["tensorflow", "jax"])
+def test_importing_needs_nothing_that_an_extra_brings(backend):
+    names = sorted(set().union(*HOMES.values()) - HOMES["grammar_builder"])
+    found = subprocess.run(
+        [sys.executable, "-c", OPTIONAL.format(backend=backend, names=names)],
+        capture_output=True,
+        text=True,
+    )
+    assert found.returncode == 0, found.stderr
+    assert 'pip install "keras-bahdanau[tfds]"' in found.stdout
