@@ -9,6 +9,8 @@ import itertools
 import logging
 import pathlib
 import re
+import shutil
+import tempfile
 import warnings
 
 import numpy as np
@@ -75,7 +77,19 @@ class PairCorpus:
         return f"<PairCorpus {self.name}: {len(self)} pairs>"
 
     def take(self, count):
-        """Gives a corpus of the first `count` pairs."""
+        """Gives a corpus of the first `count` pairs.
+
+        Args:
+            count: Number of pairs; all are taken if there are no more.
+
+        Returns:
+            A `PairCorpus`.
+
+        Raises:
+            ValueError: If `count` is less than 1.
+        """
+        if count < 1:
+            raise ValueError(f"`count` must be 1 or more. Received: {count}.")
         return PairCorpus(
             self.sources[:count], self.targets[:count], self.name, self.num_empty
         )
@@ -122,9 +136,9 @@ def parallel_files(source_path, target_path):
 def parallel_folder(folder, source, target, split="train"):
     """Reads pairs from a folder of `LANG.SPLIT.txt` files, such as `en.train.txt`.
 
-    The files are read by `tfds.TranslateFolder`, after the two of `source` and
-    `target` passed the checks of `parallel_files`. `TranslateFolder` reads every file
-    of the folder, all languages and splits, and wants nothing else in it.
+    The two files are read by `tfds.TranslateFolder`, after they passed the checks of
+    `parallel_files`. It would read all files of the folder, of every language and
+    split, so it is given a copy of the two: what else there is does not matter.
 
     Args:
         folder: Name of the folder.
@@ -144,7 +158,10 @@ def parallel_folder(folder, source, target, split="train"):
     paths = _folder_files(folder, source, target, split)
     parallel_files(*paths)
     _check_line_ends(paths)
-    builder = tfds.TranslateFolder(str(folder))
+    with tempfile.TemporaryDirectory() as copy:
+        for path in set(paths):
+            shutil.copyfile(path, pathlib.Path(copy, path.name))
+        builder = tfds.TranslateFolder(copy)
     sides = _read_builder(tfds, builder, split, source, target)
     return _without_empty(*sides, f"{folder} {split}")
 
@@ -421,18 +438,16 @@ def _warn_empty(finding, numbers, stacklevel=2):
 
 
 def _folder_files(folder, source, target, split):
-    """The two files of a split; every file of the folder must be `LANG.SPLIT.txt`."""
+    """The two files of a split."""
     if not folder.is_dir():
         raise ValueError(f"`folder` must be one. Received {folder}: no such folder.")
+    for name, value in (("source", source), ("target", target), ("split", split)):
+        if "." in value:
+            raise ValueError(
+                f"`{name}` must be a part of the name LANG.SPLIT.txt, without a full "
+                f"stop. Received: {value!r}. Read the two files with `parallel_files`."
+            )
     names = sorted(path.name for path in folder.iterdir())
-    wrong = [
-        name for name in names if name.count(".") != 2 or not name.endswith(".txt")
-    ]
-    if wrong:
-        raise ValueError(
-            f"The folder must hold LANG.SPLIT.txt files only. Received {folder} with "
-            f"{wrong[0]}. Move it away, or read the two files with `parallel_files`."
-        )
     wanted = [f"{language}.{split}.txt" for language in (source, target)]
     missing = [name for name in wanted if name not in names]
     if missing:

@@ -75,6 +75,10 @@ def test_line_n_of_one_file_goes_with_line_n_of_the_other(tmp_path):
     assert (len(pairs), pairs.num_empty) == (3, 0)
     assert pairs[2] == ("last", "fin")
     assert pairs.take(2).targets == pairs.targets[:2]
+    assert pairs.take(5).targets == pairs.targets
+    for count in (0, -1):
+        with pytest.raises(ValueError, match=f"`count` must be 1 .*: {count}"):
+            pairs.take(count)
     dataset = pairs.dataset()
     assert dataset.cardinality() == 3
     assert [x.numpy() for x in next(iter(dataset))] == [b"a dog", b"un chien"]
@@ -145,15 +149,60 @@ def test_a_folder_warns_of_empty_lines_once(tmp_path):
     assert (list(pairs), pairs.num_empty) == ([("a", "b")], 1)
 
 
-def test_a_folder_with_missing_or_other_files_is_refused(tmp_path):
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("de.train.txt", b"caf\xe9\nb\n"),
+        ("de.train.txt", b"one line\n"),
+        ("de.train.txt", b""),
+        ("de.train.txt", "a\u2028b\nc\n".encode()),
+        ("de.val.txt", b"\xe9\n"),
+        ("en.val.txt", b"\xe9\n"),
+        ("README.md", b"about"),
+        ("checksums", b"\xff"),
+        ("de.txt", b""),
+    ],
+)
+def test_other_files_of_the_folder_do_not_matter(tmp_path, name, content):
+    files(tmp_path, "a dog\nb\n", "chien\nc\n")
+    files(tmp_path, "e\n", "f\n", ("de.val.txt", "fr.val.txt"))
+    (tmp_path / name).write_bytes(content)
+    (tmp_path / "more").mkdir()
+    before = sorted(tmp_path.iterdir())
+    pairs = parallel_folder(tmp_path, "en", "fr")
+    assert list(pairs) == [("a dog", "chien"), ("b", "c")]
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"a\ncaf\xe9\n", r"Received .*fr.train.txt, .* line 2: byte 0xe9"),
+        (b"a\n", r"en.train.txt with 2 and .*fr.train.txt with 1: .* no line 2"),
+        (b"", "must not be empty. Received .*fr.train.txt"),
+    ],
+)
+def test_a_broken_file_of_a_wanted_language_is_named(tmp_path, content, message):
+    files(tmp_path, "a\nb\n", content)
+    (tmp_path / "de.train.txt").write_bytes(b"\xff")
+    with pytest.raises(ValueError, match=message):
+        parallel_folder(tmp_path, "en", "fr")
+
+
+def test_both_sides_of_a_folder_may_be_one_file(tmp_path):
+    files(tmp_path, "a\nb\n", "c\nd\n")
+    assert list(parallel_folder(tmp_path, "en", "en")) == [("a", "a"), ("b", "b")]
+
+
+def test_a_folder_with_missing_files_is_refused(tmp_path):
     files(tmp_path, "a\n", "b\n")
     with pytest.raises(ValueError, match="without de.train.txt; it has: en.train.txt"):
         parallel_folder(tmp_path, "en", "de")
     with pytest.raises(ValueError, match="without en.test.txt and fr.test.txt"):
         parallel_folder(tmp_path, "en", "fr", "test")
-    (tmp_path / "README.md").write_text("about")
-    with pytest.raises(ValueError, match="README.md. Move it away.*parallel_files"):
-        parallel_folder(tmp_path, "en", "fr")
+    for arguments in (("en.gb", "fr"), ("en", "fr.ca"), ("en", "fr", "train.1")):
+        with pytest.raises(ValueError, match="without a full stop.*`parallel_files`"):
+            parallel_folder(tmp_path, *arguments)
     with pytest.raises(ValueError, match="no such folder"):
         parallel_folder(tmp_path / "nowhere", "en", "fr")
 
