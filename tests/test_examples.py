@@ -1,12 +1,16 @@
 """The programs in examples/, run as a user runs them, at a tiny size."""
 
 import csv
+import importlib
+import io
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
 import time
+import types
 
 import pytest
 
@@ -35,7 +39,7 @@ def trained(tmp_path_factory, environment):
     """What train.py printed, and the folder it wrote."""
     output = tmp_path_factory.mktemp("trained")
     done = subprocess.run(
-        command("train.py", *TINY, "--output", output),
+        command("train.py", *TINY, "--tensorboard", "--output", output),
         capture_output=True,
         text=True,
         env=environment,
@@ -71,6 +75,21 @@ def test_training_writes_model_drawing_and_export(trained):
     assert (output / "translator" / "model.keras").is_file()
     assert (output / "saved_model" / "saved_model.pb").is_file()
     assert sorted(validation_losses(output)) == list(range(EPOCHS))
+
+
+def test_training_writes_events_for_tensorboard(trained):
+    import tensorflow as tf
+
+    _, output = trained
+    tags = {"train": set(), "validation": set()}
+    for part, found in tags.items():
+        (path,) = (output / "tensorboard" / part).glob("events.out.tfevents.*")
+        for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator():
+            event = tf.compat.v1.Event.FromString(record)
+            found |= {(value.tag, event.step) for value in event.summary.value}
+    for epoch in range(EPOCHS):
+        assert ("epoch_loss", epoch) in tags["train"] & tags["validation"]
+        assert ("epoch_bleu", epoch) in tags["validation"]
 
 
 def test_translate_reads_arguments_or_lines_and_either_kind_of_model(
@@ -117,3 +136,178 @@ def test_a_killed_run_that_resumes_ends_where_another_did(
     assert "Going on after epoch" in second.stdout
     expected, found = validation_losses(output), validation_losses(tmp_path)
     assert found[EPOCHS - 1] == pytest.approx(expected[EPOCHS - 1], abs=1e-4)
+
+
+@pytest.fixture
+def example(monkeypatch):
+    """Imports a module of the example, as the programs do."""
+    monkeypatch.syspath_prepend(FOLDER)
+    before = set(sys.modules)
+    yield importlib.import_module
+    for name in {"arguments", "data", "train", "translate"} - before:
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def parse(example):
+    module = example("arguments")
+    return lambda *arguments: module.parse_arguments("", [*map(str, arguments)])
+
+
+def test_the_defaults_of_the_command_line_are_those_of_the_grammar(parse, tmp_path):
+    args = parse()
+    assert (args.source, args.target) == ("en", "fr")
+    assert (args.data, args.tfds, args.splits, args.limit) == (None,) * 4
+    assert (args.max_vocabulary, args.min_frequency) == (30_000, 1)
+    args = parse("--data", tmp_path, "--source", "de", "--splits", "a", "b", "c")
+    assert (args.source, args.target, args.splits) == ("de", "fr", ["a", "b", "c"])
+    args = parse("--tfds", "x/y", "--download", "--limit", 1, "--ema", 0, "--seed", 0)
+    assert (args.tfds, args.download, args.limit) == ("x/y", True, 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--source", "de"], "--source: goes with --data or --tfds only"),
+        (["--target", "fr"], "--target: goes with --data or --tfds only"),
+        (["--splits", "a", "b", "c"], "--splits: goes with --data or --tfds only"),
+        (["--download"], "--download: goes with --tfds only"),
+        (["--data", FOLDER, "--download"], "--download: goes with --tfds only"),
+        (["--data", FOLDER, "--tfds", "x"], "--tfds: not allowed with .*--data"),
+        (["--data", "no/such"], "--data: no such folder: no/such"),
+        (["--subwords", 90, "--min-frequency", 2], "--min-frequency: is about words"),
+        (["--subwords", 90, "--max-vocabulary", 9], "--max-vocabulary: is about words"),
+        (["--output", __file__], "--output: is a file"),
+    ],
+)
+def test_an_argument_without_effect_is_refused(parse, arguments, message, capsys):
+    check_refused(parse, arguments, message, capsys)
+
+
+WHOLE = "limit subwords max-vocabulary min-frequency max-length units embedding"
+WHOLE = [*WHOLE.split(), "encoder-layers", "epochs", "batch-size"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "rule"),
+    [(name, value, "be 1 or more") for name in WHOLE for value in (0, -1)]
+    + [(name, "many", "invalid positive") for name in WHOLE]
+    + [("seed", -1, "be 0 or more"), ("seed", 2**32, "below 2")]
+    + [("learning-rate", value, "be more than 0") for value in (0, -1, "nan", "inf")]
+    + [
+        (name, value, "be 0 or more, below 1")
+        for name in ("dropout", "label-smoothing", "ema")
+        for value in (-0.1, 1, "nan")
+    ],
+)
+def test_a_number_out_of_range_is_refused(parse, name, value, rule, capsys):
+    check_refused(parse, [f"--{name}={value}"], f"--{name}: .*{rule}", capsys)
+
+
+def check_refused(parse, arguments, message, capsys):
+    with pytest.raises(SystemExit) as error:
+        parse(*arguments)
+    assert error.value.code == 2
+    assert re.search(f"error: argument {message}", capsys.readouterr().err)
+
+
+def test_a_missing_tensorboard_is_named_before_the_training(parse, monkeypatch, capsys):
+    assert parse("--tensorboard").tensorboard
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
+    message = "--tensorboard: needs `pip install tensorboard`"
+    check_refused(parse, ["--tensorboard"], message, capsys)
+    assert not parse().tensorboard
+
+
+def parallel_text(folder, *splits, languages=("en", "fr")):
+    """A folder whose splits have one sentence each, their own name."""
+    for split in splits:
+        for language in languages:
+            (folder / f"{language}.{split}.txt").write_text(f"{split}\n")
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("train", "val", "test_2016_flickr"),
+        ("train", "validation", "test"),
+        ("train", "dev", "test"),
+    ],
+)
+def test_the_usual_splits_are_found(parse, example, names, tmp_path):
+    parallel_text(tmp_path, *names)
+    # Which the target lacks.
+    parallel_text(tmp_path, "val", languages=["en"])
+    corpus = example("data").load_corpus(parse("--data", tmp_path))
+    found = [part.sources for part in (corpus.train, corpus.validation, corpus.test)]
+    assert found == [[name] for name in names]
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (("train", "test"), "validation in en and fr: none of val, validation, dev"),
+        (("train", "val"), "the test in en and fr: none of test_2016_flickr, test"),
+        (("val", "test"), "training in en and fr: none of train"),
+    ],
+)
+def test_no_split_is_taken_for_another(parse, example, names, message, tmp_path):
+    """The test must not choose the model, nor what chose it be the test."""
+    parallel_text(tmp_path, *names)
+    load_corpus = example("data").load_corpus
+    with pytest.raises(SystemExit, match=f"{message}. Name three with --splits"):
+        load_corpus(parse("--data", tmp_path))
+    splits = [names[0], names[1], names[1]]
+    corpus = load_corpus(parse("--data", tmp_path, "--splits", *splits))
+    assert corpus.validation.sources == corpus.test.sources == [names[1]]
+
+
+def test_a_new_run_erases_the_backup_and_nothing_else(example, tmp_path):
+    train, backup = example("train"), tmp_path / "backup"
+    backup.mkdir()
+    for name in train.BACKUP_FILES:
+        (backup / name).write_text('{"epoch": 3}')
+    (backup / "thesis.txt").write_text("years of work")
+    args = types.SimpleNamespace(output=tmp_path, resume=True, epochs=5)
+    assert train.finished_epochs(args) == 3
+    args.resume = False
+    assert train.finished_epochs(args) == 0
+    assert [path.name for path in backup.iterdir()] == ["thesis.txt"]
+
+
+def test_the_backup_has_the_files_that_keras_writes(trained, example):
+    names = {path.name for path in (trained[1] / "backup").iterdir()}
+    assert names == set(example("train").BACKUP_FILES)
+
+
+def test_a_model_without_attention_translates_but_gives_no_alignments(
+    example, tmp_path, monkeypatch, capsys
+):
+    from keras_bahdanau import RNNEncoderDecoder
+    from keras_bahdanau.tf import Translator, WordCodec
+
+    codec = WordCodec.train(["the dog sleeps."])
+    size = codec.vocabulary_size
+    model = RNNEncoderDecoder(size, size, embedding_dim=5, units=7)
+    translator = Translator(model, codec, codec)
+    translator.export(tmp_path / "exported")
+    translator.save(tmp_path / "saved")
+    texts = ["the dog", "", "sleeps."]
+    main = example("translate").main
+    for name in ("saved", "exported"):
+        arguments = ["translate.py", str(tmp_path / name)]
+        monkeypatch.setattr(sys, "argv", [*arguments, *texts])
+        main()
+        assert capsys.readouterr().out.splitlines() == translator(texts)
+        monkeypatch.setattr(sys, "argv", [*arguments, "--alignments"])
+        monkeypatch.setattr(sys, "stdin", io.StringIO("the dog\n"))
+        with pytest.raises(SystemExit, match="--alignments: this model has no att"):
+            main()
+        assert capsys.readouterr().out == ""
+
+
+def test_translate_refuses_a_batch_of_none(example, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["translate.py", "x", "--batch-size", "0"])
+    with pytest.raises(SystemExit):
+        example("translate").main()
+    assert "--batch-size: must be 1 or more, not 0" in capsys.readouterr().err

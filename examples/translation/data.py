@@ -1,10 +1,14 @@
 """The corpora that train.py can learn from."""
 
-import pathlib
 from typing import NamedTuple
 
-from keras_bahdanau.tf import PairCorpus, parallel_folder, tfds_pairs
-from keras_bahdanau.tf.grammar_builder import GrammarConfig, prepare_grammar
+from keras_bahdanau.tf import (
+    GrammarConfig,
+    PairCorpus,
+    parallel_folder,
+    prepare_grammar,
+    tfds_pairs,
+)
 
 
 class Corpus(NamedTuple):
@@ -17,48 +21,12 @@ class Corpus(NamedTuple):
     links: list | None = None
 
 
-def add_arguments(parser):
-    group = parser.add_argument_group(
-        "data", "without --data and --tfds: sentences of the library's own grammar"
-    )
-    group.add_argument(
-        "--data",
-        type=pathlib.Path,
-        metavar="FOLDER",
-        help="folder of LANG.SPLIT.txt files, line by line translations",
-    )
-    group.add_argument(
-        "--tfds",
-        metavar="NAME",
-        help="set of TensorFlow Datasets, such as ted_hrlr_translate/pt_to_en",
-    )
-    group.add_argument(
-        "--download", action="store_true", help="let --tfds download the set"
-    )
-    group.add_argument("--source", default="en", help="language to translate from")
-    group.add_argument("--target", default="fr", help="language to translate into")
-    group.add_argument(
-        "--splits",
-        nargs=3,
-        metavar=("TRAIN", "VALIDATION", "TEST"),
-        help="names of the splits, for --tfds also slices such as train[:1%%]",
-    )
-    group.add_argument(
-        "--limit",
-        type=int,
-        metavar="N",
-        help="use N pairs at most for training, for validation and for the test",
-    )
-
-
 def load_corpus(args):
     """The corpus that the command line asks for."""
-    if args.data and args.tfds:
-        raise SystemExit("--data and --tfds exclude each other.")
     if not (args.data or args.tfds):
         return _grammar(args.seed, args.limit)
     if args.data:
-        splits = args.splits or _splits_of(args.data, args.source)
+        splits = args.splits or _splits_of(args.data, args.source, args.target)
         parts = [
             parallel_folder(args.data, args.source, args.target, split)
             for split in splits
@@ -76,20 +44,30 @@ def load_corpus(args):
     return Corpus(str(args.data or args.tfds), *parts)
 
 
-def _splits_of(folder, source):
-    """The first that there is of the usual names, for each part."""
-    usual = (
-        ["train"],
-        ["val", "validation", "dev", "test"],
-        ["test_2016_flickr", "test", "val", "validation", "dev"],
-    )
-    return [
-        next(
-            (name for name in names if (folder / f"{source}.{name}.txt").is_file()),
-            names[0],
-        )
-        for names in usual
-    ]
+def _splits_of(folder, source, target):
+    """The first that there is of the usual names, for each part; none is taken twice.
+
+    What the model is chosen on must not be what it is tested on.
+    """
+    usual = {
+        "training": ["train"],
+        "validation": ["val", "validation", "dev"],
+        "the test": ["test_2016_flickr", "test"],
+    }
+    splits = []
+    for part, names in usual.items():
+        found = [
+            name
+            for name in names
+            if all((folder / f"{x}.{name}.txt").is_file() for x in (source, target))
+        ]
+        if not found:
+            raise SystemExit(
+                f"{folder} has no split for {part} in {source} and {target}: none of "
+                f"{', '.join(names)}. Name three with --splits TRAIN VALIDATION TEST."
+            )
+        splits.append(found[0])
+    return splits
 
 
 def _grammar(seed, limit):

@@ -4,12 +4,8 @@ python examples/translation/train.py
 python examples/translation/train.py --data FOLDER --source en --target fr
 """
 
-import argparse
-import importlib.util
 import json
 import os
-import pathlib
-import shutil
 import sys
 import time
 
@@ -18,80 +14,29 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import keras  # noqa: E402
 import tensorflow as tf  # noqa: E402
-from data import add_arguments, load_corpus  # noqa: E402
+from arguments import parse_arguments  # noqa: E402
+from data import load_corpus  # noqa: E402
 
 from keras_bahdanau import RNNSearch, modern_recipe  # noqa: E402
 from keras_bahdanau.alignment import alignment_error_rate, hard_alignment  # noqa: E402
 from keras_bahdanau.plots import plot_attention  # noqa: E402
 from keras_bahdanau.tf import (  # noqa: E402
     SubwordCodec,
+    TranslationCallback,
+    Translator,
     WordCodec,
+    corpus_bleu,
     encode_pairs,
+    load_translator,
     translation_batches,
 )
-from keras_bahdanau.tf.callbacks import TranslationCallback, corpus_bleu  # noqa: E402
-from keras_bahdanau.tf.translator import Translator, load_translator  # noqa: E402
 
-
-def parse_arguments():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add_arguments(parser)
-    text = parser.add_argument_group("text")
-    text.add_argument("--lowercase", action="store_true", help="put text in lower case")
-    text.add_argument(
-        "--subwords", type=int, metavar="N", help="SentencePiece with N pieces a side"
-    )
-    text.add_argument("--max-vocabulary", type=int, default=30_000, metavar="N")
-    text.add_argument("--min-frequency", type=int, default=1, metavar="N")
-    text.add_argument(
-        "--max-length", type=int, default=50, help="tokens of a training sentence"
-    )
-    model = parser.add_argument_group("model")
-    model.add_argument("--units", type=int, default=128)
-    model.add_argument("--embedding", type=int, default=96)
-    model.add_argument("--encoder-layers", type=int, default=1)
-    model.add_argument("--dropout", type=float, default=0.1)
-    model.add_argument(
-        "--tie-embeddings",
-        action="store_true",
-        help="the target embedding is the output matrix too",
-    )
-    training = parser.add_argument_group("training")
-    training.add_argument("--epochs", type=int, default=5)
-    training.add_argument("--batch-size", type=int, default=64)
-    training.add_argument("--learning-rate", type=float, default=3e-3)
-    training.add_argument("--label-smoothing", type=float, default=0.1)
-    training.add_argument(
-        "--ema",
-        type=float,
-        default=0.0,
-        metavar="MOMENTUM",
-        help="average the weights over time, such as 0.999",
-    )
-    training.add_argument("--seed", type=int, default=1)
-    training.add_argument(
-        "--mixed-precision",
-        nargs="?",
-        const="mixed_float16",
-        metavar="POLICY",
-        help="a Keras dtype policy (mixed_float16 if none is named)",
-    )
-    training.add_argument("--jit", action="store_true", help="compile with XLA")
-    training.add_argument(
-        "--tensorboard", action="store_true", help="write logs for TensorBoard"
-    )
-    training.add_argument(
-        "--resume", action="store_true", help="go on where a stopped run was"
-    )
-    training.add_argument(
-        "--output",
-        type=pathlib.Path,
-        default=pathlib.Path("runs/translation"),
-        metavar="FOLDER",
-    )
-    return parser.parse_args()
+# What `BackupAndRestore` writes.
+BACKUP_FILES = [
+    name + ending
+    for name in ("latest.weights.h5", "training_metadata.json")
+    for ending in ("", ".bkp")
+]
 
 
 def make_codecs(args, corpus):
@@ -136,7 +81,8 @@ def finished_epochs(args):
     """How many epochs a stopped run had behind it; without --resume, it is erased."""
     folder = args.output / "backup"
     if not args.resume:
-        shutil.rmtree(folder, ignore_errors=True)
+        for name in BACKUP_FILES:
+            (folder / name).unlink(missing_ok=True)
     metadata = folder / "training_metadata.json"
     if not metadata.is_file():
         return 0
@@ -165,8 +111,6 @@ def make_callbacks(args, translator, validation):
         keras.callbacks.CSVLogger(args.output / "log.csv", append=args.resume)
     )
     if args.tensorboard:
-        if importlib.util.find_spec("tensorboard") is None:
-            raise SystemExit("--tensorboard needs `pip install tensorboard`.")
         callbacks.append(keras.callbacks.TensorBoard(args.output / "tensorboard"))
     return callbacks
 
@@ -262,7 +206,7 @@ def export(translator, sources, expected, path):
 
 def main():
     started = time.time()
-    args = parse_arguments()
+    args = parse_arguments(__doc__)
     args.output.mkdir(parents=True, exist_ok=True)
     corpus = load_corpus(args)
     if args.subwords:

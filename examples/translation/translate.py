@@ -12,8 +12,10 @@ import sys
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
+from arguments import positive  # noqa: E402
+
 from keras_bahdanau.alignment import format_alignment, hard_alignment  # noqa: E402
-from keras_bahdanau.tf.translator import load_translator  # noqa: E402
+from keras_bahdanau.tf import load_translator  # noqa: E402
 
 
 def main():
@@ -27,7 +29,7 @@ def main():
         action="store_true",
         help="print a tab and source-target links of tokens behind each translation",
     )
-    parser.add_argument("--batch-size", type=int, default=64)
+    parser.add_argument("--batch-size", type=positive, default=64)
     args = parser.parse_args()
     texts = args.text or [line.rstrip("\r\n") for line in sys.stdin]
     translator = load_translator(args.translator)
@@ -37,6 +39,8 @@ def main():
 
 def links(result):
     """The links of the translation in the Pharaoh format."""
+    if result.attention_weights is None:
+        raise SystemExit("--alignments: this model has no attention.")
     lengths = len(result.source_tokens), len(result.target_tokens)
     return format_alignment(hard_alignment(result.attention_weights, *lengths))
 
