@@ -14,6 +14,7 @@ from keras_bahdanau.attention import (
     FixedContext,
 )
 from keras_bahdanau.attentive_rnn import AttentiveRNN
+from keras_bahdanau.beam import beam_search
 from keras_bahdanau.bridge import StateBridge
 from keras_bahdanau.decoder import (
     AttentiveGRUDecoderCell,
@@ -49,6 +50,7 @@ __all__ = [
     "TokenAccuracy",
     "TokenCrossentropy",
     "additive_scores",
+    "beam_search",
     "greedy_search",
     "masked_softmax",
     "modern_recipe",

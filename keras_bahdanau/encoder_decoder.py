@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_bahdanau.attentive_rnn import AttentiveRNN
+from keras_bahdanau.beam import beam_search
 from keras_bahdanau.bridge import StateBridge
 from keras_bahdanau.decoder import (
     LOOK_GENERATE_UPDATE,
@@ -14,7 +15,7 @@ from keras_bahdanau.encoder import BidirectionalGRUEncoder
 from keras_bahdanau.initializers import BlockOrthogonal, fresh
 from keras_bahdanau.readout import MaxoutReadout
 from keras_bahdanau.recipes import paper_recipe
-from keras_bahdanau.search import greedy_search
+from keras_bahdanau.search import SearchResult, greedy_search
 
 PAPER_SIZES = {"embedding_dim": 620, "units": 1000, "readout_units": 500}
 
@@ -229,6 +230,57 @@ class EncoderDecoder(keras.Model):
         """
         return self._decode(source_ids, target_ids, training=False)[1]
 
+    def score(self, source_ids, labels, start_id=2):
+        """The log-probabilities of given translations (forced decoding).
+
+        Args:
+            source_ids: integers `(B, S)`, 0 = padding.
+            labels: integers `(B, T)`, the end token behind each, 0 = padding.
+            start_id: the token that starts a translation.
+
+        Returns:
+            `SearchResult`, as if a search had found the labels.
+        """
+        labels = ops.cast(labels, "int32")
+        starts = ops.full_like(labels[:, :1], start_id)
+        target_ids = ops.concatenate([starts, labels[:, :-1]], axis=1)
+        logits, weights = self._decode(source_ids, target_ids, training=False)
+        log_probs = ops.log_softmax(ops.cast(logits, "float32"), axis=-1)
+        index = ops.expand_dims(labels, -1)
+        log_probs = ops.squeeze(ops.take_along_axis(log_probs, index, axis=-1), -1)
+        real = ops.not_equal(labels, 0)
+        log_probs = ops.where(real, log_probs, 0.0)
+        weights = ops.cast(weights, "float32")
+        return SearchResult(
+            token_ids=labels,
+            lengths=ops.sum(ops.cast(real, "int32"), axis=-1),
+            scores=ops.sum(log_probs, axis=-1),
+            log_probs=log_probs,
+            attention_weights=ops.where(ops.expand_dims(real, -1), weights, 0.0),
+        )
+
+    def step_function(self, source_ids):
+        """What any search needs: a function that makes a step, and first states.
+
+        Args:
+            source_ids: integers `(B, S)`, 0 = padding.
+
+        Returns:
+            The pair of `step_fn`, from tokens `(B,)` or `(B, K)` and states to
+            log-probabilities, states and attention weights, all in `float32`
+            but the states; and the states, a list of tensors `(B, ...)`. The
+            memory is bound to the function, one copy a sentence.
+        """
+        memory, states = self.encode(source_ids)
+
+        def step_fn(token_ids, states):
+            logits, states, weights = self.decode_step(token_ids, states, memory)
+            logits = ops.cast(logits, "float32")
+            weights = ops.cast(weights, "float32")
+            return ops.log_softmax(logits, axis=-1), states, weights
+
+        return step_fn, states
+
     def generate(self, source_ids, max_length, start_id=2, end_id=3, **kwargs):
         """Translates with `greedy_search`.
 
@@ -242,17 +294,29 @@ class EncoderDecoder(keras.Model):
         Returns:
             `SearchResult`.
         """
-        memory, states = self.encode(source_ids)
-
-        def step_fn(token_ids, states):
-            logits, states, weights = self.decode_step(token_ids, states, memory)
-            logits = ops.cast(logits, "float32")
-            weights = ops.cast(weights, "float32")
-            return ops.log_softmax(logits, axis=-1), states, weights
-
+        step_fn, states = self.step_function(source_ids)
         batch_size = ops.shape(source_ids)[0]
         return greedy_search(
             step_fn, states, batch_size, max_length, start_id, end_id, **kwargs
+        )
+
+    def beam_search(self, source_ids, num_beams, max_length, **kwargs):
+        """Translates with `keras_bahdanau.beam_search`.
+
+        Args:
+            source_ids: integers `(B, S)`, 0 = padding.
+            num_beams: number of beams.
+            max_length: largest number of tokens, the end token counted.
+            **kwargs: further arguments of `beam_search`. A coverage penalty
+                counts all real source tokens, the end token among them.
+
+        Returns:
+            `SearchResult` with an axis of hypotheses, `(B, N, ...)`.
+        """
+        step_fn, states = self.step_function(source_ids)
+        kwargs.setdefault("source_mask", ops.not_equal(source_ids, 0))
+        return beam_search(
+            step_fn, states, ops.shape(source_ids)[0], num_beams, max_length, **kwargs
         )
 
     def _decode(self, source_ids, target_ids, training):

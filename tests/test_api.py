@@ -30,6 +30,7 @@ LOSSES_AND_METRICS = ["Perplexity", "TokenAccuracy", "TokenCrossentropy"]
 INITIALIZERS = ["BlockOrthogonal"]
 FUNCTIONS = [
     "additive_scores",
+    "beam_search",
     "greedy_search",
     "masked_softmax",
     "modern_recipe",

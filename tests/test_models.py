@@ -144,6 +144,50 @@ def test_what_is_generated_is_the_most_likely_word_at_each_step(name):
 
 
 @each_model
+def test_what_a_beam_finds_is_scored_as_forced_decoding_scores_it(name):
+    model = make(name)
+    found = model.beam_search(
+        SOURCE_IDS, 4, 6, num_results=3, length_penalty="gnmt", coverage_penalty=0.1
+    )
+    assert (numbers(found.scores)[:, :-1] >= numbers(found.scores)[:, 1:]).all()
+    for place in range(3):
+        labels = found.token_ids[:, place]
+        forced = model.score(SOURCE_IDS, labels)
+        assert_close(forced.log_probs, found.log_probs[:, place])
+        assert_close(forced.attention_weights, found.attention_weights[:, place])
+        assert (
+            numbers(forced.lengths).tolist()
+            == numbers(found.lengths[:, place]).tolist()
+        )
+
+
+@each_model
+def test_one_beam_is_greedy(name):
+    model = make(name)
+    beam = model.beam_search(SOURCE_IDS, 1, max_length=6)
+    for one, other in zip(beam, model.generate(SOURCE_IDS, max_length=6)):
+        assert_close(one[:, 0], other)
+
+
+def test_scores_of_given_labels_are_their_log_probabilities():
+    model = make("rnnsearch")
+    scored = model.score(SOURCE_IDS, LABELS)
+    log_probs = log_probabilities(model, SOURCE_IDS, TARGET_IDS)
+    for row, labels in enumerate(LABELS):
+        real = [(t, label) for t, label in enumerate(labels) if label]
+        expected = [log_probs[row, t, label] for t, label in real]
+        found = numbers(scored.log_probs)[row]
+        np.testing.assert_allclose(found[: len(real)], expected, atol=1e-5)
+        assert not found[len(real) :].any()
+        np.testing.assert_allclose(
+            numbers(scored.scores)[row], sum(expected), atol=1e-5
+        )
+    weights = numbers(model.align(SOURCE_IDS, TARGET_IDS))
+    weights = np.where((LABELS > 0)[:, :, None], weights, 0)
+    np.testing.assert_allclose(numbers(scored.attention_weights), weights, atol=1e-6)
+
+
+@each_model
 def test_padding_and_the_rest_of_the_batch_change_nothing(name):
     model = make(name)
     expected = model([SOURCE_IDS, TARGET_IDS])

@@ -1,0 +1,507 @@
+"""Beam search: the most likely sentences, not the most likely next words."""
+
+from typing import Any, NamedTuple
+
+from keras import ops, tree
+
+from keras_bahdanau.search import SearchResult
+from keras_bahdanau.weights import check_count
+
+DEFAULT_ALPHA = {"none": 0.0, "gnmt": 0.6, "average": 1.0}
+_NEVER = -float("inf")
+_LEAST_COVERAGE = 1e-6
+
+
+class _Beams(NamedTuple):
+    """The unfinished hypotheses, `K` a sentence."""
+
+    token_ids: Any  # (B, K), the last word of each
+    log_probs: Any  # (B, K), the sum over its words
+    states: Any
+    coverage: Any  # (B, K, S), the attention so far; () if unused
+    history: Any  # (B, K, T), its words; () if unused
+
+
+class _Pool(NamedTuple):
+    """The best finished hypotheses, `N` a sentence, best first; -inf where none."""
+
+    scores: Any
+    steps: Any  # the step that ended it
+    parents: Any  # the beam that it continued in that step
+    token_ids: Any  # its last word
+    log_probs: Any  # of its last word
+
+
+class _Rules(NamedTuple):
+    """What does not change during a search."""
+
+    end_id: int
+    pad_id: int
+    forbidden_ids: tuple
+    min_length: Any  # (B,)
+    max_length: Any  # (B,)
+    prefix: Any
+    no_repeat_ngram: int
+    length_penalty: str
+    alpha: float
+    coverage_penalty: float
+    source_mask: Any
+
+
+def beam_search(
+    step_fn,
+    states,
+    batch_size,
+    num_beams,
+    max_length,
+    num_results=1,
+    start_id=2,
+    end_id=3,
+    pad_id=0,
+    forbidden_ids=(),
+    min_length=0,
+    length_limits=None,
+    forced_prefix=None,
+    no_repeat_ngram=0,
+    length_penalty="none",
+    alpha=None,
+    coverage_penalty=0.0,
+    source_mask=None,
+):
+    """Keeps the `K` most likely beginnings of each sentence at each step.
+
+        score(y) = log p(y) / lp(|y|) + cp(y)
+        lp(n) = 1, ((5 + n) / 6) ** alpha or n ** alpha
+        cp(y) = beta * sum_j log(min(sum_i weights_ij, 1))
+
+    Of all continuations of the beams by one word the `K` most likely are
+    looked at: those that end leave the beam and are kept by score, and the
+    beam is filled up to `K` with the next that do not end. With `|y|` the end
+    token is counted. With one beam and no penalty this is `greedy_search`.
+
+    A sentence is done when it has `num_results` hypotheses that nothing in the
+    beam can overtake: since `log p` only falls and `lp` only rises, no
+    continuation of `y` scores more than `log p(y) / lp(max_length)`. This
+    bound is the least one that holds whatever the model says next, so that
+    the search stops neither earlier nor later (with a coverage penalty, whose
+    bound is taken to be 0, possibly later, close to `max_length`). From then on
+    the sentence is frozen. Hypotheses without an end token at `max_length` are
+    cut, and come after all that have ended.
+
+    Memory and keys belong into `step_fn`, one copy a sentence; they are not
+    states. All states are reordered here, with their hypotheses.
+
+    Masking: the words behind the end are padding, their log-probabilities and
+    weights 0. Which sentences share a batch changes nothing.
+
+    Args:
+        step_fn: function `(token_ids (B, K), states)` that returns
+            `(log_probs (B, K, V), states)` or, with attention weights,
+            `(log_probs, states, weights (B, K, S))`.
+        states: any nest of tensors `(B, ...)`; `step_fn` sees `(B, K, ...)`.
+        batch_size: `B`, an integer or a scalar tensor.
+        num_beams: `K`.
+        max_length: largest number of words, the end token counted; an integer
+            or a scalar tensor.
+        num_results: `N`, how many hypotheses to return, at most `K`.
+        start_id: the token that the first step sees.
+        end_id: the token that ends a sentence.
+        pad_id: the token behind the end.
+        forbidden_ids: tokens that are never chosen, such as UNK. Padding and
+            the start token never are, the end token always may be.
+        min_length: least number of words, the end token counted: an integer or
+            a tensor, a scalar or `(B,)`.
+        length_limits: integers `(B,)`, a `max_length` for each sentence, such
+            as a multiple of its source's length. With 0 it gets no hypothesis.
+        forced_prefix: integers `(B, P)`, padding behind: the words with which
+            the hypotheses must begin, or `None`. They may be forbidden ones.
+        no_repeat_ngram: `n > 0`: no `n` words occur twice in a hypothesis.
+        length_penalty: `"none"`, `"gnmt"` or `"average"`.
+        alpha: exponent of the length penalty, 0 or more (default: 0.6 for
+            `"gnmt"`, 1 for `"average"`).
+        coverage_penalty: `beta`, 0 or more; it needs weights and `source_mask`.
+        source_mask: boolean `(B, S)`, the positions that are to be covered.
+
+    Returns:
+        `SearchResult` with an axis of `N` hypotheses, best first: token ids
+        `(B, N, T)`, lengths and scores `(B, N)`, log-probabilities
+        `(B, N, T)`, weights `(B, N, T, S)`. Where there are fewer than `N`
+        hypotheses the rest have length 0 and score `-inf`.
+
+    Raises:
+        ValueError: if an argument is out of its range, or a coverage penalty
+            lacks weights or the mask.
+
+    Example:
+
+    >>> from keras import ops
+    >>> log_probs = ops.log(ops.array([0.0, 0.0, 0.0, 0.4, 0.5, 0.1]))
+    >>> def step_fn(token_ids, states):
+    ...     shape = (*token_ids.shape, 6)
+    ...     return ops.broadcast_to(log_probs, shape), states
+    >>> result = beam_search(step_fn, (), 1, num_beams=3, max_length=4, num_results=2)
+    >>> ops.convert_to_numpy(result.token_ids).tolist()
+    [[[3, 0, 0, 0], [4, 3, 0, 0]]]
+
+    Reference: Wu et al. 2016 (arXiv 1609.08144), section 7, for `"gnmt"` and
+    the coverage penalty; Huang, Zhao and Ma 2017 (D17-1227) for optimal
+    stopping.
+    """
+    _check(num_beams, num_results, max_length, end_id, pad_id, no_repeat_ngram)
+    alpha = _check_penalties(length_penalty, alpha, coverage_penalty, source_mask)
+    rules = _Rules(
+        end_id,
+        pad_id,
+        tuple(sorted({pad_id, start_id, *forbidden_ids} - {end_id})),
+        ops.broadcast_to(ops.convert_to_tensor(min_length, "int32"), (batch_size,)),
+        _limits(max_length, length_limits, batch_size),
+        forced_prefix,
+        no_repeat_ngram,
+        length_penalty,
+        alpha,
+        coverage_penalty,
+        source_mask,
+    )
+    shape = (batch_size, num_beams)
+    beams = _Beams(
+        ops.full(shape, start_id, dtype="int32"),
+        # The beams are still equal: one of them is enough.
+        ops.zeros(shape) + ops.array([0.0] + [_NEVER] * (num_beams - 1), "float32"),
+        tree.map_structure(lambda state: _repeat(state, num_beams), states),
+        (),
+        ops.full((*shape, max_length), pad_id, "int32") if no_repeat_ngram else (),
+    )
+    pool = _empty_pool(batch_size, num_results, pad_id)
+    return _search(step_fn, beams, pool, rules.max_length < 1, max_length, rules)
+
+
+def _search(step_fn, beams, pool, done, capacity, rules):
+    # The first step is made outside of the loop: it tells the shapes.
+    step = ops.zeros((), "int32")
+    found, beams, pool, done = _advance(step_fn, step, beams, pool, done, rules)
+    record = tree.map_structure(lambda part: start_record(part, capacity), found)
+
+    def unfinished(step, record, beams, pool, done):
+        return ops.logical_and(step < capacity, ops.logical_not(ops.all(done)))
+
+    def body(step, record, beams, pool, done):
+        found, beams, pool, done = _advance(step_fn, step, beams, pool, done, rules)
+        record = tree.map_structure(
+            lambda whole, part: write_record(whole, part, step), record, found
+        )
+        return step + 1, record, beams, pool, done
+
+    _, record, _, pool, _ = ops.while_loop(
+        unfinished, body, (step + 1, record, beams, pool, done)
+    )
+    return _trace_back(record, pool, rules.pad_id)
+
+
+def _advance(step_fn, step, beams, pool, done, rules):
+    """One step of all beams: what to record, and the beams after it."""
+    log_probs, states, weights = step_outputs(step_fn(beams.token_ids, beams.states))
+    log_probs = ops.cast(log_probs, "float32")
+    batch_size, num_beams, size = ops.shape(log_probs)
+    allowed = _constrain(log_probs, step, beams, rules)
+    totals = ops.expand_dims(beams.log_probs, -1) + allowed
+    # Of 2 K continuations K or more do not end.
+    totals, index = ops.top_k(ops.reshape(totals, (batch_size, -1)), 2 * num_beams)
+    index = ops.cast(index, "int32")
+    chances = ops.reshape(allowed, (batch_size, -1))
+    found = _Pool(
+        totals,
+        ops.broadcast_to(step, ops.shape(index)),
+        index // size,
+        index % size,
+        ops.take_along_axis(chances, index, axis=1),
+    )
+    coverage = _covered(beams.coverage, weights, rules)
+    scores = _scores(totals, step + 1, coverage, found.parents, rules)
+    ended = ops.equal(found.token_ids, rules.end_id)
+
+    # The hypotheses that end, if they are among the K most likely.
+    among = ops.arange(2 * num_beams) < num_beams
+    ending = found._replace(scores=ops.where(ended & among, scores, _NEVER))
+    frozen = ops.expand_dims(done, -1)
+    pool = _choose(frozen, pool, _best(_join(pool, ending), ops.shape(pool.scores)[1]))
+
+    # The K most likely that go on.
+    live = ops.where(ended, _NEVER, totals)
+    live, order = ops.top_k(live, num_beams)
+    goes_on = _at(found, ops.cast(order, "int32"))
+
+    # At the limit these are cut, and are worth less than any that has ended.
+    scores = _scores(live, step + 1, coverage, goes_on.parents, rules)
+    at_limit = step + 1 >= rules.max_length
+    cut = _behind(pool, goes_on._replace(scores=scores))
+    is_cut = ops.logical_and(at_limit, ops.logical_not(done))
+    pool = _choose(ops.expand_dims(is_cut, -1), cut, pool)
+
+    bound = live[:, 0] / _length_penalty(rules.max_length, rules)
+    settled = pool.scores[:, -1] >= bound
+    done = done | at_limit | settled
+
+    parents = goes_on.parents
+    beams = _Beams(
+        goes_on.token_ids,
+        live,
+        tree.map_structure(lambda state: _gather(state, parents), states),
+        () if rules.coverage_penalty == 0 else _gather(coverage, parents),
+        _lengthen(beams.history, parents, goes_on.token_ids, step),
+    )
+    weights = () if weights is None else ops.cast(weights, "float32")
+    record = (goes_on.token_ids, parents, goes_on.log_probs, weights)
+    return record, beams, pool, done
+
+
+def _constrain(log_probs, step, beams, rules):
+    """The log-probabilities, -inf where a word may not follow."""
+    size = log_probs.shape[-1]
+    words = ops.arange(size, dtype="int32")
+    allowed = log_probs
+    for token_id in rules.forbidden_ids:
+        allowed = ops.where(ops.equal(words, token_id), _NEVER, allowed)
+    too_short = ops.reshape(step + 1 < rules.min_length, (-1, 1, 1))
+    ends = ops.equal(words, rules.end_id)
+    allowed = ops.where(ops.logical_and(too_short, ends), _NEVER, allowed)
+    if rules.no_repeat_ngram:
+        allowed = _ban_repeats(allowed, beams.history, step, rules)
+    if rules.prefix is not None:
+        count = ops.shape(rules.prefix)[1]
+        word = ops.take(rules.prefix, ops.minimum(step, count - 1), axis=1)
+        word = ops.reshape(ops.cast(word, "int32"), (-1, 1, 1))
+        is_forced = ops.logical_and(step < count, ops.not_equal(word, rules.pad_id))
+        forced = ops.where(ops.equal(words, word), log_probs, _NEVER)
+        allowed = ops.where(is_forced, forced, allowed)
+    return allowed
+
+
+def _ban_repeats(log_probs, history, step, rules):
+    """-inf for each word that would complete `n` words that occurred before."""
+    length = rules.no_repeat_ngram - 1
+    if isinstance(history.shape[-1], int) and history.shape[-1] <= length:
+        return log_probs
+    batch_size, num_beams, size = ops.shape(log_probs)
+    followers = history[:, :, length:]
+    count = ops.shape(followers)[-1]
+    positions = ops.arange(count, dtype="int32") + length
+    repeated = ops.broadcast_to(positions < step, ops.shape(followers))
+    for offset in range(length):
+        last = ops.maximum(step - length + offset, 0)
+        last = ops.expand_dims(ops.take(history, last, axis=2), -1)
+        there = history[:, :, offset : offset + count]
+        repeated = ops.logical_and(repeated, ops.equal(there, last))
+    # Padding is forbidden in any case.
+    banned = ops.where(repeated, followers, rules.pad_id)
+    row = ops.reshape(ops.arange(batch_size * num_beams, dtype="int32"), (-1, 1))
+    index = row * size + ops.reshape(banned, (batch_size * num_beams, -1))
+    index = ops.reshape(index, (-1, 1))
+    never = ops.full((ops.shape(index)[0],), _NEVER, log_probs.dtype)
+    flat = ops.scatter_update(ops.reshape(log_probs, (-1,)), index, never)
+    return ops.reshape(flat, (batch_size, num_beams, size))
+
+
+def _lengthen(history, parents, token_ids, step):
+    if isinstance(history, tuple):
+        return history
+    here = ops.equal(ops.arange(ops.shape(history)[-1], dtype="int32"), step)
+    return ops.where(here, ops.expand_dims(token_ids, -1), _gather(history, parents))
+
+
+def _covered(coverage, weights, rules):
+    """The attention that each source position has had, `(B, K, S)`."""
+    if rules.coverage_penalty == 0:
+        return ()
+    if weights is None:
+        raise ValueError("A coverage penalty needs a `step_fn` that returns weights.")
+    weights = ops.cast(weights, "float32")
+    return weights if isinstance(coverage, tuple) else coverage + weights
+
+
+def _scores(totals, length, coverage, parents, rules):
+    """The scores of hypotheses `(B, M)` of one length that continue `parents`."""
+    scores = totals / _length_penalty(length, rules)
+    if rules.coverage_penalty == 0:
+        return scores
+    covered = ops.log(ops.clip(coverage, _LEAST_COVERAGE, 1.0))
+    mask = ops.expand_dims(ops.cast(rules.source_mask, "bool"), 1)
+    covered = ops.sum(ops.where(mask, covered, 0.0), axis=-1)
+    return scores + rules.coverage_penalty * _gather(covered, parents)
+
+
+def _length_penalty(length, rules):
+    length = ops.cast(length, "float32")
+    if rules.length_penalty == "gnmt":
+        return ops.power((5.0 + length) / 6.0, rules.alpha)
+    if rules.length_penalty == "average":
+        return ops.power(ops.maximum(length, 1.0), rules.alpha)
+    return ops.ones_like(length)
+
+
+def _empty_pool(batch_size, count, pad_id):
+    shape = (batch_size, count)
+    return _Pool(
+        ops.full(shape, _NEVER, "float32"),
+        ops.full(shape, -1, "int32"),
+        ops.zeros(shape, "int32"),
+        ops.full(shape, pad_id, "int32"),
+        ops.zeros(shape, "float32"),
+    )
+
+
+def _join(pool, other):
+    return tree.map_structure(lambda *both: ops.concatenate(both, axis=1), pool, other)
+
+
+def _at(pool, index):
+    return tree.map_structure(lambda part: ops.take_along_axis(part, index, 1), pool)
+
+
+def _choose(condition, pool, other):
+    return tree.map_structure(
+        lambda one, two: ops.where(condition, one, two), pool, other
+    )
+
+
+def _best(pool, count):
+    """The entries of the `count` largest scores, best first."""
+    _, order = ops.top_k(pool.scores, count)
+    return _at(pool, ops.cast(order, "int32"))
+
+
+def _behind(pool, cut):
+    """The pool, its empty places filled with the best of those that were cut."""
+    count = ops.shape(pool.scores)[1]
+    cut = _best(cut, ops.shape(cut.scores)[1])
+    joined = _join(pool, cut)
+    # Those that ended in their order, those that were cut in theirs, the rest.
+    ranks = ops.arange(ops.shape(joined.scores)[1], dtype="int32")
+    ranks = ops.where(joined.scores > _NEVER, -ranks, -(2**30))
+    _, order = ops.top_k(ranks, count)
+    return _at(joined, ops.cast(order, "int32"))
+
+
+def _repeat(state, num_beams):
+    """A state `(B, ...)` for each beam, `(B, K, ...)`."""
+    return ops.repeat(ops.expand_dims(state, 1), num_beams, axis=1)
+
+
+def _gather(state, parents):
+    """The parts `(B, M, ...)` of a state `(B, K, ...)`."""
+    batch_size, num_beams, *rest = ops.shape(state)
+    rows = ops.expand_dims(ops.arange(batch_size, dtype="int32") * num_beams, 1)
+    flat = ops.reshape(state, (-1, *rest))
+    return ops.take(flat, rows + parents, axis=0)
+
+
+def _trace_back(record, pool, pad_id):
+    """Follows the pool's hypotheses from their ends to their beginnings."""
+    token_ids, parents, log_probs, weights = record
+    capacity, batch_size, num_beams = ops.shape(token_ids)
+    count = ops.shape(pool.scores)[1]
+    ends = ops.where(pool.scores > _NEVER, pool.steps, -1)
+
+    def body(step, place, places_before, places):
+        # A hypothesis comes out of a step in one place, and went in in another.
+        before = ops.take_along_axis(ops.take(parents, step, axis=0), place, axis=1)
+        before = ops.where(ops.equal(step, ends), pool.parents, before)
+        before = ops.where(step > ends, place, before)
+        places = write_record(places, place, step)
+        places_before = write_record(places_before, before, step)
+        return step - 1, before, places_before, places
+
+    nowhere = ops.zeros((capacity, batch_size, count), "int32")
+    _, _, places_before, places = ops.while_loop(
+        lambda step, *_: step >= 0,
+        body,
+        (_as_int(capacity) - 1, ops.zeros_like(ends), nowhere, nowhere),
+    )
+    step = ops.reshape(ops.arange(capacity, dtype="int32"), (-1, 1, 1))
+    last, behind = ops.equal(step, ends), step > ends
+
+    def words(record, last_word, padding):
+        chosen = ops.take_along_axis(record, places, axis=2)
+        chosen = ops.where(behind, padding, ops.where(last, last_word, chosen))
+        return ops.transpose(chosen, (1, 2, 0))
+
+    if not isinstance(weights, tuple):
+        flat = ops.reshape(weights, (-1, *ops.shape(weights)[2:]))
+        index = ops.reshape(places_before, (-1, count))
+        weights = ops.reshape(
+            _gather(flat, index), (capacity, batch_size, count, ops.shape(flat)[-1])
+        )
+        weights = ops.where(ops.expand_dims(behind, -1), 0.0, weights)
+        weights = ops.transpose(weights, (1, 2, 0, 3))
+    return SearchResult(
+        token_ids=words(token_ids, pool.token_ids, pad_id),
+        lengths=ends + 1,
+        scores=pool.scores,
+        log_probs=words(log_probs, pool.log_probs, 0.0),
+        attention_weights=None if isinstance(weights, tuple) else weights,
+    )
+
+
+def step_outputs(outputs):
+    """Log-probabilities, states and weights (or `None`) of a step."""
+    return outputs if len(outputs) == 3 else (*outputs, None)
+
+
+def start_record(part, capacity):
+    """A record `(T, ...)` of zeros with the first step's part in it."""
+    rest = ops.zeros((capacity - 1, *ops.shape(part)), part.dtype)
+    return ops.concatenate([ops.expand_dims(part, 0), rest], axis=0)
+
+
+def write_record(record, part, step):
+    """The record with a step's part in it."""
+    index = ops.reshape(_as_int(step), (1, 1))
+    return ops.scatter_update(record, index, ops.expand_dims(part, 0))
+
+
+def _as_int(value):
+    return ops.convert_to_tensor(value, "int32")
+
+
+def _limits(max_length, length_limits, batch_size):
+    limits = ops.broadcast_to(_as_int(max_length), (batch_size,))
+    if length_limits is None:
+        return limits
+    return ops.minimum(limits, ops.cast(length_limits, "int32"))
+
+
+def _check(num_beams, num_results, max_length, end_id, pad_id, no_repeat_ngram):
+    check_count("num_beams", num_beams)
+    check_count("num_results", num_results)
+    if isinstance(max_length, int):
+        check_count("max_length", max_length)
+    if no_repeat_ngram:
+        check_count("no_repeat_ngram", no_repeat_ngram)
+    if num_results > num_beams:
+        raise ValueError(
+            "A search finds as many hypotheses as it has beams. Received: "
+            f"num_results={num_results}, num_beams={num_beams}"
+        )
+    if end_id == pad_id:
+        raise ValueError(
+            "`end_id` and `pad_id` must differ: padding is what follows the end. "
+            f"Received: end_id={end_id}, pad_id={pad_id}"
+        )
+
+
+def _check_penalties(length_penalty, alpha, coverage_penalty, source_mask):
+    """The exponent of the length penalty."""
+    if length_penalty not in DEFAULT_ALPHA:
+        raise ValueError(
+            f"`length_penalty` must be one of {tuple(DEFAULT_ALPHA)}. "
+            f"Received: length_penalty={length_penalty!r}"
+        )
+    alpha = DEFAULT_ALPHA[length_penalty] if alpha is None else alpha
+    for name, value in (("alpha", alpha), ("coverage_penalty", coverage_penalty)):
+        if value < 0:
+            raise ValueError(f"`{name}` must be 0 or more. Received: {name}={value}")
+    if coverage_penalty and source_mask is None:
+        raise ValueError(
+            "A coverage penalty needs `source_mask`, the positions that are to be "
+            "covered."
+        )
+    return float(alpha)
