@@ -162,7 +162,7 @@ def parallel_folder(folder, source, target, split="train"):
         for path in set(paths):
             shutil.copyfile(path, pathlib.Path(copy, path.name))
         builder = tfds.TranslateFolder(copy)
-    sides = _read_builder(tfds, builder, split, source, target)
+        sides = _read_builder(tfds, builder, split, source, target)
     return _without_empty(*sides, f"{folder} {split}")
 
 
