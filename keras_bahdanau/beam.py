@@ -4,7 +4,12 @@ from typing import Any, NamedTuple
 
 from keras import ops, tree
 
-from keras_bahdanau.search import SearchResult
+from keras_bahdanau.search import (
+    SearchResult,
+    start_record,
+    step_outputs,
+    write_record,
+)
 from keras_bahdanau.weights import check_count
 
 DEFAULT_ALPHA = {"none": 0.0, "gnmt": 0.6, "average": 1.0}
@@ -148,7 +153,12 @@ def beam_search(
     stopping.
     """
     _check(num_beams, num_results, max_length, end_id, pad_id, no_repeat_ngram)
-    alpha = _check_penalties(length_penalty, alpha, coverage_penalty, source_mask)
+    alpha = check_penalties(length_penalty, alpha, coverage_penalty)
+    if coverage_penalty and source_mask is None:
+        raise ValueError(
+            "A coverage penalty needs `source_mask`, the positions that are to be "
+            "covered."
+        )
     rules = _Rules(
         end_id,
         pad_id,
@@ -441,23 +451,6 @@ def _trace_back(record, pool, pad_id):
     )
 
 
-def step_outputs(outputs):
-    """Log-probabilities, states and weights (or `None`) of a step."""
-    return outputs if len(outputs) == 3 else (*outputs, None)
-
-
-def start_record(part, capacity):
-    """A record `(T, ...)` of zeros with the first step's part in it."""
-    rest = ops.zeros((capacity - 1, *ops.shape(part)), part.dtype)
-    return ops.concatenate([ops.expand_dims(part, 0), rest], axis=0)
-
-
-def write_record(record, part, step):
-    """The record with a step's part in it."""
-    index = ops.reshape(_as_int(step), (1, 1))
-    return ops.scatter_update(record, index, ops.expand_dims(part, 0))
-
-
 def _as_int(value):
     return ops.convert_to_tensor(value, "int32")
 
@@ -488,8 +481,8 @@ def _check(num_beams, num_results, max_length, end_id, pad_id, no_repeat_ngram):
         )
 
 
-def _check_penalties(length_penalty, alpha, coverage_penalty, source_mask):
-    """The exponent of the length penalty."""
+def check_penalties(length_penalty, alpha, coverage_penalty):
+    """Raises `ValueError` at a wrong penalty; returns the exponent of the length."""
     if length_penalty not in DEFAULT_ALPHA:
         raise ValueError(
             f"`length_penalty` must be one of {tuple(DEFAULT_ALPHA)}. "
@@ -499,9 +492,4 @@ def _check_penalties(length_penalty, alpha, coverage_penalty, source_mask):
     for name, value in (("alpha", alpha), ("coverage_penalty", coverage_penalty)):
         if value < 0:
             raise ValueError(f"`{name}` must be 0 or more. Received: {name}={value}")
-    if coverage_penalty and source_mask is None:
-        raise ValueError(
-            "A coverage penalty needs `source_mask`, the positions that are to be "
-            "covered."
-        )
     return float(alpha)

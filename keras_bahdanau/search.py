@@ -91,7 +91,7 @@ def greedy_search(
     forbidden_ids = {pad_id, start_id, *forbidden_ids} - {end_id}
 
     def choose(token_ids, finished, states):
-        log_probs, states, weights = _outputs(step_fn(token_ids, states))
+        log_probs, states, weights = step_outputs(step_fn(token_ids, states))
         allowed = _forbid(log_probs, forbidden_ids)
         chosen = ops.cast(ops.argmax(allowed, axis=-1), "int32")
         chosen = ops.where(finished, pad_id, chosen)
@@ -111,7 +111,7 @@ def greedy_search(
     def body(step, record, token_ids, finished, states):
         found, finished, states = choose(token_ids, finished, states)
         record = tree.map_structure(
-            lambda whole, part: _write(whole, part, step), record, found
+            lambda whole, part: write_record(whole, part, step), record, found
         )
         return step + 1, record, found[0], finished, states
 
@@ -119,45 +119,48 @@ def greedy_search(
     token_ids = ops.full((batch_size,), start_id, dtype="int32")
     finished = ops.zeros((batch_size,), dtype="bool")
     found, finished, states = choose(token_ids, finished, states)
-    record = tree.map_structure(lambda part: _start(part, max_length), found)
+    record = (
+        start_record(found[0], max_length, pad_id),
+        *(start_record(part, max_length) for part in found[1:]),
+    )
     step = ops.ones((), dtype="int32")
     _, record, _, _, _ = ops.while_loop(
         unfinished, body, (step, record, found[0], finished, states)
     )
-    token_ids, log_probs = record[:2]
+    token_ids, log_probs, *weights = (ops.swapaxes(part, 0, 1) for part in record)
     real = ops.not_equal(token_ids, pad_id)
     return SearchResult(
         token_ids=token_ids,
         lengths=ops.sum(ops.cast(real, "int32"), axis=-1),
         scores=ops.sum(log_probs, axis=-1),
         log_probs=log_probs,
-        attention_weights=record[2] if len(record) == 3 else None,
+        attention_weights=weights[0] if weights else None,
     )
 
 
-def _outputs(outputs):
+def step_outputs(outputs):
     """Log-probabilities, states and weights (or `None`) of a step."""
     return outputs if len(outputs) == 3 else (*outputs, None)
 
 
+def start_record(part, capacity, fill=0):
+    """A record `(T, ...)` of one number with the first step's part in it."""
+    rest = ops.full((capacity - 1, *ops.shape(part)), fill, part.dtype)
+    return ops.concatenate([ops.expand_dims(part, 0), rest], axis=0)
+
+
+def write_record(record, part, step):
+    """The record with a step's part in it.
+
+    Compiled by XLA it is written in place. TensorFlow's own kernels and torch copy
+    the record, which costs less than to choose between the two at each place.
+    """
+    index = ops.reshape(ops.convert_to_tensor(step, "int32"), (1, 1))
+    return ops.scatter_update(record, index, ops.expand_dims(part, 0))
+
+
 def _forbid(log_probs, forbidden_ids):
+    words = ops.arange(ops.shape(log_probs)[-1], dtype="int32")
     for token_id in forbidden_ids:
-        is_it = ops.equal(ops.arange(log_probs.shape[-1]), token_id)
-        log_probs = ops.where(is_it, -float("inf"), log_probs)
+        log_probs = ops.where(ops.equal(words, token_id), -float("inf"), log_probs)
     return log_probs
-
-
-def _start(part, max_length):
-    """A record `(B, T, ..)` of zeros with the first step's part in it."""
-    first = ops.expand_dims(part, 1)
-    rest = ops.zeros(
-        (ops.shape(part)[0], max_length - 1, *ops.shape(part)[1:]), part.dtype
-    )
-    return ops.concatenate([first, rest], axis=1)
-
-
-def _write(record, part, step):
-    """The record with a part `(B, ..)` at a step, without scatter."""
-    here = ops.equal(ops.arange(ops.shape(record)[1], dtype="int32"), step)
-    here = ops.reshape(here, (1, -1) + (1,) * (len(record.shape) - 2))
-    return ops.where(here, ops.expand_dims(part, 1), record)

@@ -29,12 +29,37 @@ def main():
         action="store_true",
         help="print a tab and source-target links of tokens behind each translation",
     )
+    parser.add_argument(
+        "--beams",
+        type=positive,
+        metavar="K",
+        help="beam search with K beams; what train.py exported has its own number",
+    )
+    parser.add_argument(
+        "--nbest",
+        type=positive,
+        metavar="N",
+        help="print the N best translations of each line, each behind its score",
+    )
     parser.add_argument("--batch-size", type=positive, default=64)
     args = parser.parse_args()
-    texts = args.text or [line.rstrip("\r\n") for line in sys.stdin]
-    translator = load_translator(args.translator)
-    for result in translator.translate(texts, args.batch_size):
-        print(result.text + ("\t" + links(result) if args.alignments else ""))
+    texts = args.text or (line.rstrip("\r\n") for line in sys.stdin)
+    beams = args.beams or args.nbest
+    settings = {"num_beams": beams, "num_results": args.nbest}
+    settings = {name: value for name, value in settings.items() if value}
+    try:
+        translator = load_translator(args.translator, **settings)
+    except ValueError as error:
+        raise SystemExit(str(error)) from error
+    found = translator.stream(texts, args.batch_size, nbest=bool(args.nbest))
+    for results in found:
+        for result in results if args.nbest else [results]:
+            score = f"{result.score:.4f}\t" if args.nbest else ""
+            print(score + line(result, args.alignments), flush=True)
+
+
+def line(result, alignments):
+    return result.text + ("\t" + links(result) if alignments else "")
 
 
 def links(result):

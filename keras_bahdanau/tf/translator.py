@@ -1,5 +1,6 @@
 """Translation from strings to strings, in Python and as one SavedModel."""
 
+import itertools
 import json
 import pathlib
 from typing import NamedTuple
@@ -10,6 +11,7 @@ import tensorflow as tf
 
 from keras_bahdanau.models import RNNEncoderDecoder
 from keras_bahdanau.tf.codecs import import_text, load_codec
+from keras_bahdanau.tf.decoding import DecodingSettings, StringDecoder
 from keras_bahdanau.tf.saved_folder import (
     FORMAT,
     MODEL,
@@ -84,14 +86,58 @@ class _Server:
         Raises:
             ValueError: if `batch_size` is less than 1, or `texts` is one string.
         """
+        return self._run(self.serve, _unpack, texts, batch_size, verbose)
+
+    def translate_nbest(self, texts, batch_size=64, verbose=0):
+        """Gives the best translations of each text, best first.
+
+        Args:
+            texts: list of `str`.
+            batch_size: number of texts in a batch.
+            verbose: 1 for a progress bar.
+
+        Returns:
+            List of a list of `Translation` for each text, with `num_results`
+            of them, or fewer where the search found fewer.
+
+        Raises:
+            ValueError: if `batch_size` is less than 1, or `texts` is one string.
+        """
+        return self._run(self.serve_nbest, _unpack_nbest, texts, batch_size, verbose)
+
+    def stream(self, texts, batch_size=64, chunk_size=4096, nbest=False):
+        """Translates texts that need not fit into memory, in their order.
+
+        Args:
+            texts: iterable of `str`, such as the lines of a file.
+            batch_size: number of texts in a batch.
+            chunk_size: number of texts that are read before the first of them is
+                given back; texts of similar length are looked for among them.
+            nbest: whether to give lists as `translate_nbest` does.
+
+        Yields:
+            What `translate` or `translate_nbest` returns, one by one.
+
+        Raises:
+            ValueError: if a size is less than 1, or `texts` is one string.
+        """
+        _check_texts(texts, "texts")
+        if chunk_size < 1:
+            raise ValueError(f"`chunk_size` must be 1 or more. Received: {chunk_size}.")
+        translate = self.translate_nbest if nbest else self.translate
+        texts = iter(texts)
+        while chunk := list(itertools.islice(texts, chunk_size)):
+            yield from translate(chunk, batch_size)
+
+    def _run(self, serve, unpack, texts, batch_size, verbose):
         texts = _as_list(texts, "texts")
         results = [None] * len(texts)
         batches = _batches([len(text) for text in texts], batch_size)
         bar = keras.utils.Progbar(len(texts), verbose=verbose)
         for rows in batches:
-            outputs = self.serve(tf.constant([texts[row] for row in rows], tf.string))
+            outputs = serve(tf.constant([texts[row] for row in rows], tf.string))
             outputs = {name: value.numpy() for name, value in outputs.items()}
-            for row, result in zip(rows, _unpack(outputs)):
+            for row, result in zip(rows, unpack(outputs)):
                 results[row] = result
             bar.add(len(rows))
         return results
@@ -105,11 +151,16 @@ class Translator(_Server, tf.Module):
     what `export` writes. It returns a dictionary:
 
     - `translations`: strings `(B,)`;
-    - `scores`: floats `(B,)`, the sums of the log-probabilities;
+    - `scores`: floats `(B,)`, the sums of the log-probabilities, less the
+      penalties of a beam search;
     - `source_tokens`, `target_tokens`: strings `(B, S)` and `(B, T)`, `""`
       for the end token and behind it;
     - `attention_weights`: floats `(B, T, S)`; `(B, T, 0)` for a model without
       attention, such as `RNNEncoderDecoder`.
+
+    `serve_nbest` returns the same of the `N = num_results` best translations,
+    best first: all but `source_tokens` have an axis `N` behind the batch. Where
+    there are fewer, the rest are empty and have score `-inf`.
 
     The tokens carry the spacing marks of the codec; `surface` takes them off.
 
@@ -126,6 +177,13 @@ class Translator(_Server, tf.Module):
             than `max_length_factor * n + max_length_offset` tokens.
         max_length_offset: see there.
         allow_unknown: whether the unknown token may be part of a translation.
+        replace_unknown: whether an unknown token is given as the word of the
+            source that it looked at most, as that is spelled there.
+        dictionary: words of the source, as their surfaces, and what to put in
+            their place then.
+        num_beams: 1 for `greedy_search`, more for `beam_search`.
+        num_results: how many translations `serve_nbest` returns of each text.
+        length_penalty, alpha, coverage_penalty: arguments of `beam_search`.
 
     Call arguments:
         texts: list of `str`.
@@ -137,7 +195,8 @@ class Translator(_Server, tf.Module):
     Raises:
         ValueError: if the Keras backend is not TensorFlow, if the model cannot
             generate, if the vocabulary sizes of model and codecs differ, if a
-            length is not positive or the factor is negative.
+            length is not positive or the factor is negative, or if an argument
+            of the search is out of its range.
 
     Example:
 
@@ -165,29 +224,42 @@ class Translator(_Server, tf.Module):
         max_length_factor=2.0,
         max_length_offset=10,
         allow_unknown=True,
+        replace_unknown=False,
+        dictionary=None,
+        num_beams=1,
+        num_results=1,
+        length_penalty="none",
+        alpha=None,
+        coverage_penalty=0.0,
     ):
         super().__init__(name="translator")
         _check_backend()
         _check_sizes(model, source_codec, target_codec)
-        for name, value, least in (
-            ("max_length", max_length, 1),
-            ("max_length_factor", max_length_factor, 0),
-            ("max_length_offset", max_length_offset, 1),
-        ):
-            if not least <= value < float("inf"):
-                raise ValueError(
-                    f"`{name}` must be {least} or more, and finite. Received: {value}."
-                )
         if not model.built:
             model.build()
         self.model = model
         self.source_codec, self.target_codec = source_codec, target_codec
-        self.max_length = max_length
-        self.max_length_factor = max_length_factor
-        self.max_length_offset = max_length_offset
-        self.allow_unknown = allow_unknown
+        settings = DecodingSettings(
+            max_length,
+            max_length_factor,
+            max_length_offset,
+            allow_unknown,
+            replace_unknown,
+            dictionary,
+            num_beams,
+            num_results,
+            length_penalty,
+            alpha,
+            coverage_penalty,
+        )
+        self._decoder = StringDecoder(
+            model, source_codec, target_codec, self._attends, settings
+        )
         self.serve = tf.function(
             self._serve, input_signature=[_STRINGS], autograph=False
+        )
+        self.serve_nbest = tf.function(
+            self._decoder, input_signature=[_STRINGS], autograph=False
         )
         self._weights_of = tf.function(
             lambda *ids: tf.cast(model.align(*ids), tf.float32),
@@ -262,10 +334,14 @@ class Translator(_Server, tf.Module):
         exported.state = [variable.value for variable in self.model.variables]
         exported.source_codec = self.source_codec
         exported.target_codec = self.target_codec
+        exported.dictionary = self._decoder.dictionary
         exported.serve = self.serve
-        tf.saved_model.save(
-            exported, str(path), signatures=self.serve.get_concrete_function()
-        )
+        exported.serve_nbest = self.serve_nbest
+        signatures = {
+            "serving_default": self.serve.get_concrete_function(),
+            "nbest": self.serve_nbest.get_concrete_function(),
+        }
+        tf.saved_model.save(exported, str(path), signatures=signatures)
 
     def save(self, folder, notes=None):
         """Writes the model and the codecs, for `load_translator`.
@@ -279,7 +355,11 @@ class Translator(_Server, tf.Module):
             ValueError: if `folder` holds other files, or `notes` are not for
                 JSON; nothing is written or deleted then.
         """
-        content = {"format": FORMAT, "settings": self._settings(), "notes": notes}
+        content = {
+            "format": FORMAT,
+            "settings": self.settings._asdict(),
+            "notes": notes,
+        }
         try:
             text = json.dumps(content, indent=1) + "\n"
         except (TypeError, ValueError) as error:
@@ -297,54 +377,17 @@ class Translator(_Server, tf.Module):
     def _attends(self):
         return not isinstance(self.model, RNNEncoderDecoder)
 
-    def _settings(self):
-        return {
-            "max_length": self.max_length,
-            "max_length_factor": self.max_length_factor,
-            "max_length_offset": self.max_length_offset,
-            "allow_unknown": self.allow_unknown,
-        }
+    @property
+    def settings(self):
+        """The `DecodingSettings`: the arguments that say how to search."""
+        return self._decoder.settings
 
     def _serve(self, strings):
-        ids = self.source_codec.encode(strings)
-        lengths = tf.cast(ids.row_lengths(), tf.int32) - 1
-        limits = self._limits(lengths)
-        found = self.model.generate(
-            _padded(ids, 0),
-            max_length=tf.reduce_max(tf.concat([limits, [1]], axis=0)),
-            forbidden_ids=() if self.allow_unknown else (self.target_codec.unk_id,),
-        )
-        longest = tf.reduce_max(tf.concat([found.lengths, [1]], axis=0))
-        token_ids = found.token_ids[:, :longest]
-        # The batch's limit is that of its longest source; each row has its own.
-        kept = tf.range(longest) < limits[:, None]
-        token_ids = tf.where(kept, token_ids, self.target_codec.pad_id)
-        log_probs = tf.where(kept, found.log_probs[:, :longest], 0.0)
-        weights = found.attention_weights
-        if weights is None or not self._attends:
-            weights = tf.zeros([tf.shape(token_ids)[0], longest, 0])
+        outputs = self._decoder(strings)
         return {
-            "translations": self.target_codec.decode(token_ids),
-            "scores": tf.reduce_sum(log_probs, axis=-1),
-            "source_tokens": _padded(self.source_codec.tokenize(strings), "", 1),
-            "target_tokens": self._token_rows(token_ids, longest),
-            "attention_weights": tf.where(kept[:, :, None], weights[:, :longest], 0.0),
+            name: value if name == "source_tokens" else value[:, 0]
+            for name, value in outputs.items()
         }
-
-    def _limits(self, lengths):
-        """The largest number of target tokens of each source; 0 for an empty one."""
-        limits = tf.cast(lengths, tf.float32) * self.max_length_factor
-        # Cut first: a very large float has no integer.
-        limits = tf.minimum(tf.math.ceil(limits), float(self.max_length))
-        limits = tf.cast(limits, tf.int32) + self.max_length_offset
-        limits = tf.minimum(limits, self.max_length)
-        return tf.where(lengths > 0, limits, 0)
-
-    def _token_rows(self, token_ids, width):
-        """Target tokens `(B, T)`, one under each id."""
-        rows = self.target_codec.ids_to_tokens(token_ids).to_tensor("")
-        missing = width - tf.shape(rows)[1]
-        return tf.pad(rows, [[0, 0], [0, missing]], constant_values="")
 
 
 class ExportedTranslator(_Server):
@@ -390,13 +433,16 @@ class ExportedTranslator(_Server):
                 f"{received}. Load that with `tf.saved_model.load`."
             )
         self.serve = self._loaded.serve
+        self.serve_nbest = self._loaded.serve_nbest
 
 
-def load_translator(path):
+def load_translator(path, **settings):
     """Reads a translator that `Translator.save` or `Translator.export` wrote.
 
     Args:
         path: name of the folder.
+        **settings: arguments of `Translator` that replace those saved, such as
+            `num_beams`; for a translator of `save` only.
 
     Returns:
         A `Translator`, or an `ExportedTranslator`, which can only translate.
@@ -414,6 +460,11 @@ def load_translator(path):
             f"`path` must hold one translator. Received {path} with {SETTINGS} and "
             f"{_SAVED_MODEL}. Move one of the two into a folder of its own."
         )
+    if exported and settings:
+        raise ValueError(
+            "What `Translator.export` wrote is settled. Received "
+            f"{sorted(settings)} for {path}. Export it anew."
+        )
     if exported:
         return ExportedTranslator(path)
     if not saved:
@@ -422,7 +473,7 @@ def load_translator(path):
             f"wrote. Received {path}, without {SETTINGS} or {_SAVED_MODEL}."
         )
     _check_backend()
-    settings = read_settings(path)["settings"]
+    settings = {**read_settings(path)["settings"], **settings}
     codecs = [load_codec(path / name) for name in (SOURCE, TARGET)]
     model = _load_model(path / MODEL)
     try:
@@ -493,6 +544,22 @@ def _unpack(outputs):
         )
 
 
+def _unpack_nbest(outputs):
+    """The `Translation`s of each row of what `serve_nbest` returned, in NumPy."""
+    source = outputs.pop("source_tokens")
+    ranks = [
+        list(
+            _unpack(
+                {name: value[:, rank] for name, value in outputs.items()}
+                | {"source_tokens": source}
+            )
+        )
+        for rank in range(outputs["scores"].shape[1])
+    ]
+    for found in zip(*ranks):
+        yield [one for one in found if one.score > -float("inf")]
+
+
 def _batches(lengths, batch_size):
     """Rows of similar length, batch by batch."""
     if batch_size < 1:
@@ -502,20 +569,17 @@ def _batches(lengths, batch_size):
         yield order[start : start + batch_size]
 
 
-def _padded(rows, value, extra=0):
-    """A dense tensor of ragged rows, with `extra` columns, and one at least."""
-    dense = rows.to_tensor(value)
-    missing = tf.maximum(extra, 1 - tf.shape(dense)[1])
-    return tf.pad(dense, [[0, 0], [0, missing]], constant_values=value)
-
-
 def _as_list(texts, name):
+    _check_texts(texts, name)
+    return list(texts)
+
+
+def _check_texts(texts, name):
     if isinstance(texts, (str, bytes)):
         raise ValueError(
             f"`{name}` must be a list of strings. Received one string. Wrap it in a "
             "list."
         )
-    return list(texts)
 
 
 def _check_backend():

@@ -222,7 +222,8 @@ def test_a_saved_translator_comes_back(tmp_path):
     translator.save(folder, notes={"epoch": 3})
     again = load_translator(folder)
     assert again(TEXTS) == translator(TEXTS)
-    assert (again.max_length, again.allow_unknown) == (17, False)
+    assert again.settings == translator.settings
+    assert (again.settings.max_length, again.settings.allow_unknown) == (17, False)
     assert load_notes(folder) == {"epoch": 3}
     translator.save(folder)
     assert load_notes(folder) is None
