@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import oracle
 import pytest
+from arrays import assert_close, numbers, real_until, scrambled, values
 from gradients import assert_gradients_match_differences, gradients, needs_float64
 from keras import ops
 
@@ -13,29 +14,9 @@ from keras_bahdanau.scores import flatten_positions
 B, T, S, QUERY, VALUE, KEY, A = 2, 3, 7, 5, 11, 13, 17
 
 
-def values(*shape, seed=3):
-    return np.random.default_rng(seed).normal(size=shape).astype("float32")
-
-
-def numbers(tensor):
-    return ops.convert_to_numpy(ops.cast(tensor, "float32"))
-
-
-def assert_close(actual, expected, atol=1e-6):
-    np.testing.assert_allclose(numbers(actual), numbers(expected), atol=atol)
-
-
-def source_mask(*lengths):
-    return np.arange(S) < np.array(lengths)[:, None]
-
-
-def scrambled(layer, *shapes):
+def built(layer, *shapes):
     layer.build(list(shapes))
-    rng = np.random.default_rng(7)
-    for variable in layer.weights:
-        if "seed" not in variable.path:
-            variable.assign(rng.normal(size=variable.shape))
-    return layer
+    return scrambled(layer)
 
 
 def identity(units):
@@ -61,7 +42,7 @@ def test_it_gives_the_published_values_of_additive_attention():
 @pytest.mark.parametrize("causal", [False, True])
 def test_with_identity_kernels_it_is_keras_additive_attention(causal):
     query, value = values(B, S, A), values(B, S, A, seed=4)
-    masks = [source_mask(7, 5), source_mask(7, 2)]
+    masks = [real_until([7, 5], S), real_until([7, 2], S)]
     call = {"mask": masks, "use_causal_mask": causal, "return_attention_scores": True}
     keras_layer = keras.layers.AdditiveAttention(use_scale=False)
     for actual, expected in zip(
@@ -88,12 +69,12 @@ def test_it_takes_the_place_of_additive_attention_in_a_model():
 
 @pytest.mark.parametrize("key", [None, KEY], ids=["value_as_key", "own_key"])
 def test_it_equals_plain_loops(key):
-    layer = scrambled(
+    layer = built(
         kb.BahdanauAttention(A), (B, T, QUERY), (B, S, VALUE), (B, S, key or VALUE)
     )
     query, value = values(B, T, QUERY), values(B, S, VALUE)
     keys = value if key is None else values(B, S, key, seed=5)
-    mask = source_mask(7, 4)
+    mask = real_until([7, 4], S)
     inputs = [query, value] if key is None else [query, value, keys]
     context, weights = layer(inputs, mask=[None, mask], return_attention_scores=True)
     W_a, U_a, v_a = (
@@ -111,7 +92,7 @@ def test_it_equals_plain_loops(key):
 
 def test_a_bias_moves_the_query():
     shapes = (B, T, A), (B, S, A)
-    biased = scrambled(kb.BahdanauAttention(A, use_bias=True), *shapes)
+    biased = built(kb.BahdanauAttention(A, use_bias=True), *shapes)
     plain = kb.BahdanauAttention(A, query_initializer="identity")
     plain.build(list(shapes))
     for name in ("key_kernel", "score_kernel"):
@@ -123,8 +104,8 @@ def test_a_bias_moves_the_query():
 
 def test_weight_norm_fixes_the_length_of_the_score_vector():
     shapes = (B, T, QUERY), (B, S, VALUE)
-    normed = scrambled(kb.BahdanauAttention(A, weight_norm=True), *shapes)
-    plain = scrambled(kb.BahdanauAttention(A), *shapes)
+    normed = built(kb.BahdanauAttention(A, weight_norm=True), *shapes)
+    plain = built(kb.BahdanauAttention(A), *shapes)
     vector = numbers(normed.score_kernel)
     gain = numbers(normed.score_gain)
     plain.score_kernel.assign(gain * vector / np.linalg.norm(vector))
@@ -135,8 +116,8 @@ def test_weight_norm_fixes_the_length_of_the_score_vector():
 
 
 def test_keys_projected_once_serve_any_number_of_calls():
-    layer = scrambled(kb.BahdanauAttention(A), (B, T, QUERY), (B, S, VALUE))
-    query, value, mask = values(B, T, QUERY), values(B, S, VALUE), source_mask(7, 4)
+    layer = built(kb.BahdanauAttention(A), (B, T, QUERY), (B, S, VALUE))
+    query, value, mask = values(B, T, QUERY), values(B, S, VALUE), real_until([7, 4], S)
     contexts, weights = layer(
         [query, value], mask=[None, mask], return_attention_scores=True
     )
@@ -151,7 +132,7 @@ def test_keys_projected_once_serve_any_number_of_calls():
 
 
 def test_a_grid_is_read_as_the_sequence_of_its_cells():
-    layer = scrambled(kb.BahdanauAttention(A), (B, QUERY), (B, 3, 2, VALUE))
+    layer = built(kb.BahdanauAttention(A), (B, QUERY), (B, 3, 2, VALUE))
     query, grid = values(B, QUERY), values(B, 3, 2, VALUE)
     mask = np.arange(6).reshape(3, 2) < np.array([6, 4])[:, None, None]
     context, weights = layer(
@@ -171,9 +152,9 @@ def test_a_grid_is_read_as_the_sequence_of_its_cells():
 @pytest.mark.parametrize("size", [1.0, 300.0], ids=["small", "large"])
 def test_padding_gets_exactly_nothing_in_every_dtype(dtype, size):
     """Scores reach several hundred; half precision ends at 65504."""
-    layer = scrambled(kb.BahdanauAttention(A, dtype=dtype), (B, QUERY), (B, S, VALUE))
+    layer = built(kb.BahdanauAttention(A, dtype=dtype), (B, QUERY), (B, S, VALUE))
     layer.score_kernel.assign(np.full(A, -size))
-    mask = source_mask(4, 0)
+    mask = real_until([4, 0], S)
     context, weights = layer(
         [values(B, QUERY), values(B, S, VALUE)],
         mask=[None, mask],
@@ -188,18 +169,18 @@ def test_padding_gets_exactly_nothing_in_every_dtype(dtype, size):
 
 @pytest.mark.parametrize("dtype", ["float32", "mixed_float16", "mixed_bfloat16"])
 def test_gradients_are_finite_where_all_is_padding(dtype):
-    layer = scrambled(kb.BahdanauAttention(A, dtype=dtype), (B, QUERY), (B, S, VALUE))
+    layer = built(kb.BahdanauAttention(A, dtype=dtype), (B, QUERY), (B, S, VALUE))
     query, value = values(B, QUERY), values(B, S, VALUE)
 
     def loss(mask=None):
-        mask = source_mask(7, 0) if mask is None else mask
+        mask = real_until([7, 0], S) if mask is None else mask
         context = layer([query, value], mask=[None, mask])
         return ops.sum(ops.square(ops.cast(context, "float32")))
 
     found = gradients(loss, layer.trainable_variables)
     assert all(np.isfinite(gradient).all() for gradient in found)
     assert any(np.abs(gradient).max() > 0 for gradient in found)
-    nothing = gradients(lambda: loss(source_mask(0, 0)), layer.trainable_variables)
+    nothing = gradients(lambda: loss(real_until([0, 0], S)), layer.trainable_variables)
     assert not any(gradient.any() for gradient in nothing)
 
 
@@ -217,13 +198,13 @@ def test_scores_are_in_float32_under_mixed_precision():
 @needs_float64
 @pytest.mark.parametrize("options", [{}, {"use_bias": True, "weight_norm": True}])
 def test_gradients_match_finite_differences(options):
-    layer = scrambled(
+    layer = built(
         kb.BahdanauAttention(A, dtype="float64", **options),
         (B, T, QUERY),
         (B, S, VALUE),
     )
     query, value = values(B, T, QUERY), values(B, S, VALUE)
-    mask = [None, source_mask(7, 4)]
+    mask = [None, real_until([7, 4], S)]
     assert_gradients_match_differences(
         lambda: ops.sum(ops.square(layer([query, value], mask=mask))),
         layer.trainable_variables,
@@ -240,7 +221,7 @@ def test_a_softmax_of_one_position_has_no_gradient():
 
 
 def test_dropout_drops_weights_in_training_only():
-    layer = scrambled(kb.BahdanauAttention(A, dropout=0.5, seed=1), (B, A), (B, S, S))
+    layer = built(kb.BahdanauAttention(A, dropout=0.5, seed=1), (B, A), (B, S, S))
     query, value = values(B, A), np.broadcast_to(np.eye(S, dtype="float32"), (B, S, S))
     plain, weights = layer([query, value], return_attention_scores=True)
     assert_close(plain, weights)
@@ -251,10 +232,11 @@ def test_dropout_drops_weights_in_training_only():
 
 
 def test_the_masks_of_query_and_value_do_their_work():
-    layer = scrambled(kb.BahdanauAttention(A), (B, T, QUERY), (B, S, VALUE))
+    layer = built(kb.BahdanauAttention(A), (B, T, QUERY), (B, S, VALUE))
     query_mask = np.array([[True, True, False], [True, False, False]])
     context = layer(
-        [values(B, T, QUERY), values(B, S, VALUE)], mask=[query_mask, source_mask(7, 7)]
+        [values(B, T, QUERY), values(B, S, VALUE)],
+        mask=[query_mask, real_until([7, 7], S)],
     )
     assert not numbers(context)[~query_mask].any()
     assert numbers(context)[query_mask].all()
@@ -281,7 +263,7 @@ def test_wrong_arguments_are_refused(arguments, message):
         ([values(B, T, QUERY), values(B, VALUE)], None, "Received shapes"),
         (
             [values(B, T, QUERY), values(B, S, VALUE)],
-            source_mask(7, 7),
+            real_until([7, 7], S),
             "must be a list",
         ),
     ],

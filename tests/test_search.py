@@ -2,17 +2,17 @@
 
 import itertools
 
+import keras
 import numpy as np
 import pytest
+from arrays import numbers
 from keras import ops
+from traces import made_by_the_loop
 
 import keras_bahdanau as kb
 
 START, END = 2, 3
-
-
-def numbers(tensor):
-    return ops.convert_to_numpy(tensor)
+BACKEND = keras.backend.backend()
 
 
 def table_step(table):
@@ -56,11 +56,7 @@ def test_it_says_what_the_step_function_says():
 
 
 def test_the_step_function_sees_the_word_before():
-    seen = []
-
     def step_fn(token_ids, states):
-        if not hasattr(token_ids, "aval") and hasattr(token_ids, "numpy"):
-            seen.append(numbers(token_ids).tolist())
         return ops.one_hot(ops.minimum(token_ids + 2, 8), 9), states
 
     result = kb.greedy_search(step_fn, ops.zeros((2,)), 2, 3)
@@ -112,6 +108,98 @@ def test_any_nest_of_states_is_carried():
 
     result = kb.greedy_search(step_fn, states, 2, 9)
     assert numbers(result.token_ids)[0].tolist() == [4, 4, END] + [0] * 6
+
+
+@pytest.mark.parametrize("pad_id", [0, 1, 7])
+def test_what_the_search_never_reached_is_padding_too(pad_id):
+    words = np.array([[5, 6, END], [8, END, 4]])
+    result = kb.greedy_search(*spelled(words), 2, 11, pad_id=pad_id)
+    rest = [pad_id] * 8
+    expected = [[5, 6, END, *rest], [8, END, pad_id, *rest]]
+    assert numbers(result.token_ids).tolist() == expected
+    assert numbers(result.lengths).tolist() == [3, 2]
+    assert not numbers(result.attention_weights)[:, 3:].any()
+
+
+def in_a_graph(function, jit_compile):
+    """Compiled by TensorFlow; without XLA it knows no sizes while it is traced."""
+    import tensorflow as tf
+
+    signature = None
+    if not jit_compile:
+        signature = [tf.TensorSpec([None, None, None]), tf.TensorSpec([], tf.int32)]
+    graph = tf.function(function, input_signature=signature, jit_compile=jit_compile)
+    return lambda table, length: graph(
+        table, length if jit_compile else tf.constant(length)
+    )
+
+
+def by_xla(function):
+    if BACKEND == "tensorflow":
+        return in_a_graph(function, jit_compile=True)
+    import jax
+
+    return jax.jit(function, static_argnums=1)
+
+
+WAYS = {
+    "eager": lambda function: function,
+    "graph": lambda function: in_a_graph(function, jit_compile=False),
+    "xla": by_xla,
+}
+WAYS_OF = {"tensorflow": ["eager", "graph", "xla"], "jax": ["eager", "xla"]}
+
+
+@pytest.mark.parametrize("way", WAYS_OF.get(BACKEND, ["eager"]))
+def test_compiled_it_does_the_same(way):
+    words = np.array([[5, 6, END, 4], [8, END, 4, 4], [4, 7, 5, 6]])
+    table = np.full((3, 4, 9), -5.0, dtype="float32")
+    np.put_along_axis(table, words[..., None], -0.25, axis=-1)
+
+    def search(table, length):
+        def step_fn(token_ids, step):
+            log_probs = ops.take(table, ops.minimum(step, 3), axis=1)
+            weights = log_probs[:, :5] * ops.cast(step + 1, "float32")
+            return log_probs, step + 1, weights
+
+        step = ops.zeros((), "int32")
+        return tuple(kb.greedy_search(step_fn, step, ops.shape(table)[0], length))
+
+    found = WAYS[way](search)(ops.convert_to_tensor(table), 5)
+    token_ids, lengths, scores, log_probs, weights = map(numbers, found)
+    expected = [[5, 6, END, 0, 0], [8, END, 0, 0, 0], [4, 7, 5, 6, 6]]
+    assert token_ids.tolist() == expected
+    assert lengths.tolist() == [3, 2, 5]
+    np.testing.assert_allclose(scores, [-0.75, -0.5, -1.25])
+    np.testing.assert_allclose(log_probs, -0.25 * (token_ids > 0))
+    for step in range(5):
+        going_on = (step < lengths)[:, None]
+        expected = table[:, min(step, 3), :5] * (step + 1) * going_on
+        np.testing.assert_allclose(weights[:, step], expected)
+
+
+WRITES = {
+    "tensorflow": {"Placeholder", "TensorScatterUpdate", "Identity"},
+    "jax": {"scatter"},
+    # With torch this is the whole search: it starts and turns the record, too.
+    "torch": {"clone", "to", "cat", "swapaxes"},
+}
+
+
+def test_a_step_writes_what_is_new_and_computes_no_record():
+    """A step has S weights to write, not T * S of them to choose."""
+    steps, rows, positions = 101, 2, 3
+    words = np.full((rows, positions), 4)
+
+    def search():
+        return kb.greedy_search(*spelled(words), rows, steps).attention_weights
+
+    made = {
+        name
+        for order in ((steps, rows, positions), (rows, steps, positions))
+        for name in made_by_the_loop(search, order)
+    }
+    assert made and made <= WRITES[BACKEND]
 
 
 def test_no_room_for_a_token_is_refused():
