@@ -92,6 +92,45 @@ def test_training_writes_events_for_tensorboard(trained):
         assert ("epoch_bleu", epoch) in tags["validation"]
 
 
+def test_translate_lists_the_best(trained, environment):
+    _, output = trained
+
+    def translate(*arguments):
+        program = command("translate.py", *arguments, "The dog sleeps.", "")
+        done = subprocess.run(
+            program, capture_output=True, text=True, env=environment, timeout=LIMIT_S
+        )
+        return done.stdout.splitlines(), done.stderr
+
+    lines, _ = translate(output / "translator", "--nbest", 3, "--beams", 4)
+    *scores, empty = [line.split("\t")[0] for line in lines]
+    assert len(scores) == 3 and empty == "0.0000"
+    assert sorted(map(float, scores), reverse=True) == list(map(float, scores))
+    _, error = translate(output / "saved_model", "--beams", 4)
+    assert "is settled" in error and "Traceback" not in error
+
+
+def test_evaluate_compares_the_searches(trained, environment, tmp_path):
+    _, output = trained
+    for language, text in (("en", "The dog sleeps."), ("fr", "Le chien dort.")):
+        (tmp_path / f"{language}.test.txt").write_text(f"{text}\n" * 3)
+    done = subprocess.run(
+        command("evaluate.py", output / "translator", "--data", tmp_path, "--beams", 2),
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=LIMIT_S,
+    )
+    assert done.returncode == 0, done.stderr
+    rows = done.stdout.splitlines()[2:]
+    assert [re.split(r" {2,}", row.strip())[-1] for row in rows] == [
+        "greedy",
+        "2 beams",
+        "2 beams, no unknown word",
+        "2 beams, unknown replaced",
+    ]
+
+
 def test_translate_reads_arguments_or_lines_and_either_kind_of_model(
     trained, environment
 ):

@@ -42,7 +42,8 @@ def main():
         help="print the N best translations of each line, each behind its score",
     )
     parser.add_argument("--batch-size", type=positive, default=64)
-    args = parser.parse_args()
+    # Sentences may follow options.
+    args = parser.parse_intermixed_args()
     texts = args.text or (line.rstrip("\r\n") for line in sys.stdin)
     beams = args.beams or args.nbest
     settings = {"num_beams": beams, "num_results": args.nbest}
