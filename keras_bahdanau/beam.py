@@ -88,10 +88,13 @@ def beam_search(
     beam can overtake: since `log p` only falls and `lp` only rises, no
     continuation of `y` scores more than `log p(y) / lp(max_length)`. This
     bound is the least one that holds whatever the model says next, so that
-    the search stops neither earlier nor later (with a coverage penalty, whose
-    bound is taken to be 0, possibly later, close to `max_length`). From then on
+    the search stops neither earlier nor later. (It may go on for longer where
+    `max_length` cannot be reached: close to it with a coverage penalty, whose
+    bound is taken to be 0, or under constraints.) From then on
     the sentence is frozen. Hypotheses without an end token at `max_length` are
-    cut, and come after all that have ended.
+    cut, and come after all that have ended. Where the constraints allow no word
+    at all behind any of the beams, what has ended until then is the result, be
+    it nothing.
 
     Memory and keys belong into `step_fn`, one copy a sentence; they are not
     states. All states are reordered here, with their hypotheses.
@@ -128,7 +131,8 @@ def beam_search(
         source_mask: boolean `(B, S)`, the positions that are to be covered.
 
     Returns:
-        `SearchResult` with an axis of `N` hypotheses, best first: token ids
+        `SearchResult` with an axis of `N` hypotheses, those that ended first,
+        each kind by falling score: token ids
         `(B, N, T)`, lengths and scores `(B, N)`, log-probabilities
         `(B, N, T)`, weights `(B, N, T, S)`. Where there are fewer than `N`
         hypotheses the rest have length 0 and score `-inf`.
@@ -165,7 +169,7 @@ def beam_search(
         tuple(sorted({pad_id, start_id, *forbidden_ids} - {end_id})),
         ops.broadcast_to(ops.convert_to_tensor(min_length, "int32"), (batch_size,)),
         _limits(max_length, length_limits, batch_size),
-        forced_prefix,
+        None if forced_prefix is None or 0 in forced_prefix.shape else forced_prefix,
         no_repeat_ngram,
         length_penalty,
         alpha,
@@ -176,7 +180,8 @@ def beam_search(
     beams = _Beams(
         ops.full(shape, start_id, dtype="int32"),
         # The beams are still equal: one of them is enough.
-        ops.zeros(shape) + ops.array([0.0] + [_NEVER] * (num_beams - 1), "float32"),
+        ops.zeros(shape, "float32")
+        + ops.array([0.0] + [_NEVER] * (num_beams - 1), "float32"),
         tree.map_structure(lambda state: _repeat(state, num_beams), states),
         (),
         ops.full((*shape, max_length), pad_id, "int32") if no_repeat_ngram else (),

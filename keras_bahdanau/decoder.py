@@ -355,7 +355,7 @@ class MemoryStates(keras.layers.Layer):
         casts states), to be the `initial_state` of `keras.layers.RNN(cell)`.
 
     Raises:
-        ValueError: if `inputs` is not a list of two.
+        ValueError: if `inputs` is not a list of two, of those ranks.
 
     Example:
 
@@ -396,6 +396,12 @@ class MemoryStates(keras.layers.Layer):
             raise ValueError(
                 "MemoryStates must be called on a list [state, memory]. "
                 f"Received: {inputs}"
+            )
+        shapes = [tuple(getattr(entry, "shape", entry)) for entry in inputs]
+        if [len(shape) for shape in shapes] != [2, 3]:
+            raise ValueError(
+                "MemoryStates needs a state (B, U) and a memory (B, S, D). "
+                f"Received shapes: {shapes}"
             )
 
     def compute_mask(self, inputs, mask=None):

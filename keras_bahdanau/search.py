@@ -8,11 +8,15 @@ from keras import ops, tree
 class SearchResult(NamedTuple):
     """What a search found, for a batch of `B` sentences.
 
+    Where a search finds several hypotheses a sentence there is an axis `N` of
+    them behind the batch.
+
     Args:
         token_ids: `(B, T)`, the words, the end token where it was reached,
             padding behind it.
         lengths: `(B,)`, number of tokens, the end token counted.
-        scores: `(B,)`, sum of the log-probabilities.
+        scores: `(B,)`, sum of the log-probabilities; of `beam_search` the score
+            that its penalties make of it.
         log_probs: `(B, T)`, log-probability of each token; 0 behind the end.
         attention_weights: `(B, T, S)`, what each step attended to; 0 behind
             the end; `None` where the step function returns none.

@@ -13,7 +13,8 @@ _MODULES = {
 
 def check_count(name, value):
     """Raises `ValueError` unless the argument `name` is a positive integer."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+    is_whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if not is_whole or value < 1:
         raise ValueError(
             f"`{name}` must be a positive integer. Received: {name}={value!r}. "
             "Pass 1 or more."

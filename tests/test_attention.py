@@ -167,7 +167,17 @@ def test_padding_gets_exactly_nothing_in_every_dtype(dtype, size):
     assert not context[1].any()
 
 
-@pytest.mark.parametrize("dtype", ["float32", "mixed_float16", "mixed_bfloat16"])
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        "float32",
+        "mixed_float16",
+        "mixed_bfloat16",
+        "float16",
+        "bfloat16",
+        pytest.param("float64", marks=needs_float64),
+    ],
+)
 def test_gradients_are_finite_where_all_is_padding(dtype):
     layer = built(kb.BahdanauAttention(A, dtype=dtype), (B, QUERY), (B, S, VALUE))
     query, value = values(B, QUERY), values(B, S, VALUE)
@@ -247,7 +257,7 @@ def test_the_masks_of_query_and_value_do_their_work():
     [
         ({"units": 0}, "`units` must be a positive integer"),
         ({"units": 2.5}, "`units` must be a positive integer"),
-        ({"units": 3, "dropout": 1.0}, "`dropout` must be at least 0"),
+        ({"units": 3, "dropout": 1.0}, "`dropout` is the share.*in .0, 1"),
     ],
 )
 def test_wrong_arguments_are_refused(arguments, message):
@@ -265,6 +275,16 @@ def test_wrong_arguments_are_refused(arguments, message):
             [values(B, T, QUERY), values(B, S, VALUE)],
             real_until([7, 7], S),
             "must be a list",
+        ),
+        (
+            [values(B, T, QUERY), values(B, S, VALUE), values(B, S + 1, VALUE)],
+            None,
+            "a key for each value",
+        ),
+        (
+            [values(B, T, QUERY), values(B, 3, 2, VALUE), values(B, 6, VALUE)],
+            None,
+            "a key for each value",
         ),
     ],
 )

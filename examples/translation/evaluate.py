@@ -37,6 +37,8 @@ def main():
     )
     parser.add_argument("--alpha", type=float, help="exponent of the length penalty")
     args = parser.parse_args()
+    if args.beams == 1:
+        parser.error("argument --beams: one beam is greedy search, the first row")
     corpus = parallel_folder(args.data, args.source, args.target, args.split)
     corpus = corpus.take(args.limit) if args.limit else corpus
     beams = {

@@ -52,7 +52,9 @@ def main():
         translator = load_translator(args.translator, **settings)
     except ValueError as error:
         raise SystemExit(str(error)) from error
-    found = translator.stream(texts, args.batch_size, nbest=bool(args.nbest))
+    # A person at the keyboard waits for each line.
+    chunk = 1 if sys.stdin.isatty() else 4096
+    found = translator.stream(texts, args.batch_size, chunk, nbest=bool(args.nbest))
     for results in found:
         for result in results if args.nbest else [results]:
             score = f"{result.score:.4f}\t" if args.nbest else ""

@@ -40,7 +40,7 @@ class StringDecoder(tf.Module):
 
     def __init__(self, model, source_codec, target_codec, attends, settings):
         super().__init__(name="string_decoder")
-        _check(settings, attends)
+        _check(settings, model, attends)
         self.model = model
         self.source_codec, self.target_codec = source_codec, target_codec
         self.attends = attends
@@ -167,7 +167,7 @@ def _table(dictionary):
     return tf.lookup.StaticHashTable(pairs, default_value="")
 
 
-def _check(settings, attends):
+def _check(settings, model, attends):
     for name, least in (
         ("max_length", 1),
         ("max_length_factor", 0),
@@ -186,6 +186,23 @@ def _check(settings, attends):
             f"num_results={settings.num_results}, num_beams={settings.num_beams}."
         )
     check_penalties(settings.length_penalty, settings.alpha, settings.coverage_penalty)
+    penalised = settings.length_penalty != "none" or settings.coverage_penalty
+    if settings.num_beams == 1 and (penalised or settings.alpha is not None):
+        raise ValueError(
+            "Penalties are for beams. Received: "
+            f"length_penalty={settings.length_penalty!r}, alpha={settings.alpha}, "
+            f"coverage_penalty={settings.coverage_penalty} with num_beams=1. Pass "
+            "num_beams=5, say."
+        )
+    if settings.num_beams > 1 and not hasattr(model, "beam_search"):
+        raise ValueError(
+            f"Beams need a model with `beam_search`. Received a {type(model).__name__}."
+        )
+    if settings.coverage_penalty and not attends:
+        raise ValueError(
+            "`coverage_penalty` needs attention weights, which this model has not. "
+            "Translate with an RNNSearch."
+        )
     if settings.replace_unknown and not attends:
         raise ValueError(
             "`replace_unknown` needs attention weights, which this model has not. "

@@ -39,7 +39,8 @@ class Translation(NamedTuple):
 
     Args:
         text: `str`, the translation.
-        score: float, the sum of the log-probabilities of its tokens.
+        score: float, the sum of the log-probabilities of its tokens; with beams
+            the score of `beam_search`, penalties and all.
         source_tokens: list of `str`, as the codec splits the source.
         target_tokens: list of `str`, as the model gave them.
         attention_weights: array `(T, S)`, a row for each target token and a
@@ -89,7 +90,10 @@ class _Server:
         return self._run(self.serve, _unpack, texts, batch_size, verbose)
 
     def translate_nbest(self, texts, batch_size=64, verbose=0):
-        """Gives the best translations of each text, best first.
+        """Gives the best translations of each text.
+
+        Those that end come first, then those that were cut at their largest
+        length; each kind by falling score.
 
         Args:
             texts: list of `str`.
@@ -151,16 +155,17 @@ class Translator(_Server, tf.Module):
     what `export` writes. It returns a dictionary:
 
     - `translations`: strings `(B,)`;
-    - `scores`: floats `(B,)`, the sums of the log-probabilities, less the
-      penalties of a beam search;
+    - `scores`: floats `(B,)`, the sums of the log-probabilities; with beams
+      the scores of `beam_search`, penalties and all;
     - `source_tokens`, `target_tokens`: strings `(B, S)` and `(B, T)`, `""`
       for the end token and behind it;
     - `attention_weights`: floats `(B, T, S)`; `(B, T, 0)` for a model without
       attention, such as `RNNEncoderDecoder`.
 
-    `serve_nbest` returns the same of the `N = num_results` best translations,
-    best first: all but `source_tokens` have an axis `N` behind the batch. Where
-    there are fewer, the rest are empty and have score `-inf`.
+    `serve_nbest` returns the same of the `N = num_results` best translations:
+    all but `source_tokens` have an axis `N` behind the batch. Those that end
+    come first, each kind by falling score; where there are fewer, the rest are
+    empty and have score `-inf`.
 
     The tokens carry the spacing marks of the codec; `surface` takes them off.
 

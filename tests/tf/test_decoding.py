@@ -22,6 +22,8 @@ BEAMS = {
     "max_length_offset": 3,
 }
 
+COVERAGE = {"coverage_penalty": 0.5}
+
 
 def real(codec=CODEC, model_class=RNNSearch, **options):
     keras.utils.set_random_seed(2)
@@ -197,6 +199,9 @@ def test_subwords_replace_unknown_words_too():
         ({"dictionary": {"a": "b"}}, "replace_unknown=True"),
         ({"num_beams": 2, "length_penalty": "long"}, "length_penalty='long'"),
         ({"num_beams": 2, "coverage_penalty": -1}, "coverage_penalty=-1"),
+        ({"length_penalty": "average"}, "length_penalty='average'.*num_beams=1"),
+        ({"alpha": 0.5}, "alpha=0.5.*num_beams=1"),
+        ({"coverage_penalty": 0.5}, "coverage_penalty=0.5 with num_beams=1"),
     ],
 )
 def test_wrong_settings_are_refused(options, message):
@@ -204,9 +209,16 @@ def test_wrong_settings_are_refused(options, message):
         real(**options)
 
 
+def test_beams_need_a_model_that_can():
+    model = Looking(CODEC.vocabulary_size, [0])
+    with pytest.raises(ValueError, match="`beam_search`. Received a Looking"):
+        Translator(model, CODEC, CODEC, num_beams=2)
+
+
 def test_a_model_without_attention_replaces_no_word():
-    with pytest.raises(ValueError, match="attention weights"):
-        real(model_class=RNNEncoderDecoder, replace_unknown=True)
+    for options in ({"replace_unknown": True}, {"num_beams": 2, **COVERAGE}):
+        with pytest.raises(ValueError, match="attention weights"):
+            real(model_class=RNNEncoderDecoder, **options)
     translator = real(model_class=RNNEncoderDecoder, num_beams=2, num_results=2)
     for found in translator.translate_nbest(TEXTS):
         assert all(one.attention_weights is None for one in found)
