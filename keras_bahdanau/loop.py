@@ -54,7 +54,8 @@ def run_steps(
     does not compile with XLA.
 
     Masking: where the mask is `False` the states stay as they were and the
-    outputs are those of the step before (or zeros).
+    outputs are those of the step before (or zeros); before the first real step
+    of a row they are zeros.
 
     Args:
         step: function of `(inputs, states)`, with inputs `(B, D)` and a list

@@ -1,5 +1,8 @@
 """What a computation makes and keeps, read from graphs and traces, not measured."""
 
+import math
+import re
+
 import keras
 
 
@@ -52,6 +55,20 @@ def kept_by_the_loop(loss, *arrays):
     return {tuple(size for size in shape if size != 1) for shape in shapes}
 
 
+def sizes_made_by_xla(loss, *arrays):
+    """The number of elements of each array in a gradient that XLA has compiled.
+
+    TensorFlow only. There a reference that a step keeps becomes a copy.
+    """
+    import tensorflow as tf
+
+    compiled = tf.function(_gradient_by_tensorflow(loss), jit_compile=True)
+    tensors = [tf.constant(array) for array in arrays]
+    text = compiled.experimental_get_compiler_ir(*tensors)(stage="optimized_hlo")
+    shapes = set(re.findall(r"\bf32\[([\d,]+)\]", text))
+    return {math.prod(map(int, shape.split(","))) for shape in shapes}
+
+
 def _equations(jaxpr, loop, inside=False):
     """All equations inside the loops of one kind."""
     for equation in jaxpr.eqns:
@@ -100,7 +117,7 @@ def _tensorflow_loops(function, *arrays):
     return list(loops(tf.function(function).get_concrete_function(*tensors).graph))
 
 
-def _kept_by_tensorflow(loss, *arrays):
+def _gradient_by_tensorflow(loss):
     import tensorflow as tf
 
     def gradient(*tensors):
@@ -109,8 +126,12 @@ def _kept_by_tensorflow(loss, *arrays):
             value = loss(*tensors)
         return tape.gradient(value, tensors)
 
+    return gradient
+
+
+def _kept_by_tensorflow(loss, *arrays):
     kept = set()
-    for body in _tensorflow_loops(gradient, *arrays):
+    for body in _tensorflow_loops(_gradient_by_tensorflow(loss), *arrays):
         pairs = zip(body.inputs, map(_source, body.outputs), strict=True)
         unchanged = {given.ref() for given, returned in pairs if given is returned}
         for node in body.get_operations():
