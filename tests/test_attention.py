@@ -230,6 +230,33 @@ def test_a_softmax_of_one_position_has_no_gradient():
     assert not gradient.any()
 
 
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize(("rows", "positions"), [(B, 0), (0, S), (0, 0)])
+def test_nothing_to_look_at_gives_an_empty_context(rows, positions, masked):
+    layer = built(kb.BahdanauAttention(A), (B, T, QUERY), (B, S, VALUE))
+    mask = np.ones((rows, positions), bool) if masked else None
+    weights = kb.masked_softmax(ops.zeros((rows, positions)), mask)
+    assert tuple(weights.shape) == (rows, positions)
+    context, weights = layer(
+        [values(rows, T, QUERY), values(rows, positions, VALUE)],
+        mask=[None, mask] if masked else None,
+        return_attention_scores=True,
+    )
+    assert tuple(weights.shape) == (rows, T, positions)
+    np.testing.assert_array_equal(numbers(context), np.zeros((rows, T, VALUE)))
+
+
+@pytest.mark.tf_only
+def test_a_graph_that_knows_no_sizes_takes_nothing_too():
+    import tensorflow as tf
+
+    unknown = [tf.TensorSpec([None, None]), tf.TensorSpec([None, None], tf.bool)]
+    graph = tf.function(kb.masked_softmax, input_signature=unknown)
+    for shape in ((B, 0), (0, S), (0, 0)):
+        weights = graph(tf.zeros(shape), tf.ones(shape, tf.bool))
+        assert tuple(weights.shape) == shape
+
+
 def test_dropout_drops_weights_in_training_only():
     layer = built(kb.BahdanauAttention(A, dropout=0.5, seed=1), (B, A), (B, S, S))
     query, value = values(B, A), np.broadcast_to(np.eye(S, dtype="float32"), (B, S, S))
