@@ -28,7 +28,12 @@ from keras_bahdanau.models import RNNEncoderDecoder, RNNSearch
 from keras_bahdanau.readout import Maxout, MaxoutReadout
 from keras_bahdanau.recipes import modern_recipe, paper_recipe
 from keras_bahdanau.scores import additive_scores, masked_softmax
-from keras_bahdanau.search import SearchResult, greedy_search
+from keras_bahdanau.search import (
+    SearchResult,
+    ensemble,
+    greedy_search,
+    sample,
+)
 
 __version__ = "0.1.0"
 
@@ -51,8 +56,10 @@ __all__ = [
     "TokenCrossentropy",
     "additive_scores",
     "beam_search",
+    "ensemble",
     "greedy_search",
     "masked_softmax",
     "modern_recipe",
     "paper_recipe",
+    "sample",
 ]

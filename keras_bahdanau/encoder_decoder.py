@@ -15,7 +15,7 @@ from keras_bahdanau.encoder import BidirectionalGRUEncoder
 from keras_bahdanau.initializers import BlockOrthogonal, fresh
 from keras_bahdanau.readout import MaxoutReadout
 from keras_bahdanau.recipes import paper_recipe
-from keras_bahdanau.search import SearchResult, greedy_search
+from keras_bahdanau.search import SearchResult, greedy_search, sample
 
 PAPER_SIZES = {"embedding_dim": 620, "units": 1000, "readout_units": 500}
 
@@ -299,6 +299,20 @@ class EncoderDecoder(keras.Model):
         return greedy_search(
             step_fn, states, batch_size, max_length, start_id, end_id, **kwargs
         )
+
+    def sample(self, source_ids, max_length, **kwargs):
+        """Draws a translation at random with `keras_bahdanau.sample`.
+
+        Args:
+            source_ids: integers `(B, S)`, 0 = padding.
+            max_length: largest number of tokens, the end token counted.
+            **kwargs: further arguments of `sample`.
+
+        Returns:
+            `SearchResult`.
+        """
+        step_fn, states = self.step_function(source_ids)
+        return sample(step_fn, states, ops.shape(source_ids)[0], max_length, **kwargs)
 
     def beam_search(self, source_ids, num_beams, max_length, **kwargs):
         """Translates with `keras_bahdanau.beam_search`.

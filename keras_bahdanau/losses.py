@@ -22,6 +22,9 @@ class _MaskOf(keras.layers.Layer):
         return None
 
 
+_mask_of = _MaskOf()
+
+
 def token_mask(labels, logits, pad_id=0):
     """Says which tokens count.
 
@@ -37,7 +40,7 @@ def token_mask(labels, logits, pad_id=0):
     real = ops.ones_like(labels, dtype="bool")
     if pad_id is not None:
         real = ops.not_equal(labels, pad_id)
-    mask = _MaskOf()(logits)
+    mask = _mask_of(logits)
     if mask is not None:
         real = ops.logical_and(real, ops.cast(mask, "bool"))
     return real

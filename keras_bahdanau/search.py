@@ -1,7 +1,9 @@
 """Search: from a step function to the words of a sentence."""
 
+import math
 from typing import Any, NamedTuple
 
+import keras
 from keras import ops, tree
 
 
@@ -81,27 +83,169 @@ def greedy_search(
     >>> ops.convert_to_numpy(result.token_ids).tolist()
     [[4, 5, 0, 0], [5, 0, 0, 0]]
     """
-    if isinstance(max_length, int) and max_length < 1:
-        raise ValueError(
-            "`max_length` must be 1 or more: it counts the end token. "
-            f"Received: max_length={max_length}"
-        )
+    return _decode(
+        step_fn,
+        states,
+        batch_size,
+        max_length,
+        lambda log_probs, step: ops.argmax(log_probs, axis=-1),
+        (start_id, end_id, pad_id, forbidden_ids),
+    )
 
-    if end_id == pad_id:
+
+def sample(
+    step_fn,
+    states,
+    batch_size,
+    max_length,
+    temperature=1.0,
+    top_k=None,
+    top_p=None,
+    seed=None,
+    start_id=2,
+    end_id=3,
+    pad_id=0,
+    forbidden_ids=(),
+):
+    """Draws each token at random, by the probability that the model gives it.
+
+        y_i ~ p(v | y_1 ... y_{i-1}) ** (1 / temperature),    until the end token
+
+    among the words that are left: not forbidden, then the `top_k` most likely,
+    then the fewest that have `top_p` of the probability of those.
+
+    Masking: as `greedy_search`.
+
+    Args:
+        step_fn, states, batch_size, max_length: as `greedy_search`.
+        temperature: more than 0; below 1 likely words become likelier.
+        top_k: how many of the most likely words are left; `None` for all.
+            Words as likely as the last of them are left too.
+        top_p: in (0, 1], the least probability of the words that are left;
+            `None` for all.
+        seed: an integer, for the same words each time, or a
+            `keras.random.SeedGenerator`, or `None`.
+        start_id, end_id, pad_id, forbidden_ids: as `greedy_search`.
+
+    Returns:
+        `SearchResult`. The scores and log-probabilities are those of the model,
+        whatever the temperature.
+
+    Raises:
+        ValueError: as `greedy_search`; or if `temperature`, `top_k` or `top_p`
+            is out of its range.
+
+    Example:
+
+    >>> from keras import ops
+    >>> log_probs = ops.log(ops.array([[0.0, 0.0, 0.0, 0.2, 0.3, 0.5]] * 4))
+    >>> result = sample(lambda ids, s: (log_probs, s), (), 4, 9, top_k=1, seed=1)
+    >>> ops.convert_to_numpy(result.token_ids)[:, 0].tolist()
+    [5, 5, 5, 5]
+
+    Reference: Holtzman et al. 2020 (arXiv 1904.09751) for `top_p`.
+    """
+    if temperature <= 0:
         raise ValueError(
-            "`end_id` and `pad_id` must differ: padding is what follows the end. "
-            f"Received: end_id={end_id}, pad_id={pad_id}"
+            f"`temperature` must be more than 0. Received: temperature={temperature}"
         )
+    if top_k is not None and top_k < 1:
+        raise ValueError(f"`top_k` must be 1 or more. Received: top_k={top_k}")
+    if top_p is not None and not 0 < top_p <= 1:
+        raise ValueError(f"`top_p` must be in (0, 1]. Received: top_p={top_p}")
+    # Drawn before the loop, which could not do it on every backend.
+    chances = keras.random.uniform((max_length, batch_size), seed=seed, dtype="float32")
+
+    def choose(log_probs, step):
+        probabilities = _left(log_probs / temperature, top_k, top_p)
+        total = ops.cumsum(probabilities, axis=-1)
+        # Less than all, rounding or not: a word without probability is no word.
+        chance = ops.expand_dims(ops.take(chances, step, axis=0), -1) * (1 - 1e-6)
+        return ops.sum(ops.cast(total <= chance * total[:, -1:], "int32"), axis=-1)
+
+    ids = (start_id, end_id, pad_id, forbidden_ids)
+    return _decode(step_fn, states, batch_size, max_length, choose, ids)
+
+
+def ensemble(step_fns):
+    """One step function of several: the mean of their probabilities.
+
+        p(v) = mean_m p_m(v),    weights = mean_m weights_m
+
+    Args:
+        step_fns: list of functions as for `greedy_search` or `beam_search`, over
+            one target vocabulary.
+
+    Returns:
+        Function of the tokens and the list of the states of each. It returns
+        weights if all of them do; those must then have the same sources.
+
+    Raises:
+        ValueError: if the list is empty.
+
+    Example:
+
+    >>> from keras import ops
+    >>> def sure(token_ids, states):
+    ...     return ops.log(ops.array([[0.1, 0.9]])), states
+    >>> def unsure(token_ids, states):
+    ...     return ops.log(ops.array([[0.5, 0.5]])), states
+    >>> log_probs, _ = ensemble([sure, unsure])(ops.array([0]), [(), ()])
+    >>> ops.convert_to_numpy(ops.exp(log_probs)).round(4).tolist()
+    [[0.3, 0.7]]
+
+    Reference: Sutskever, Vinyals and Le 2014 (arXiv 1409.3215), section 3.6.
+    """
+    step_fns = list(step_fns)
+    if not step_fns:
+        raise ValueError("`step_fns` must hold a step function. Received none.")
+
+    def step_fn(token_ids, states):
+        found = [
+            step_outputs(one(token_ids, own))
+            for one, own in zip(step_fns, states, strict=True)
+        ]
+        log_probs, states, weights = zip(*found)
+        log_probs = [ops.cast(part, "float32") for part in log_probs]
+        log_probs = ops.logsumexp(ops.stack(log_probs), axis=0) - math.log(len(found))
+        if any(part is None for part in weights):
+            return log_probs, list(states)
+        return log_probs, list(states), ops.mean(ops.stack(weights), axis=0)
+
+    return step_fn
+
+
+def _left(log_probs, top_k, top_p):
+    """The probabilities of the words that are left, 0 for the others."""
+    if top_k is not None:
+        count = min(top_k, log_probs.shape[-1])
+        least = ops.top_k(log_probs, count)[0][:, -1:]
+        log_probs = ops.where(log_probs < least, -float("inf"), log_probs)
+    probabilities = ops.softmax(log_probs, axis=-1)
+    if top_p is not None:
+        ordered = -ops.sort(-probabilities, axis=-1)
+        # A word is left if those before it have not enough.
+        before = ops.cumsum(ordered, axis=-1) - ordered
+        least = ops.where(before < top_p, ordered, 2.0)
+        least = ops.min(least, axis=-1, keepdims=True)
+        probabilities = ops.where(probabilities < least, 0.0, probabilities)
+    return probabilities
+
+
+def _decode(step_fn, states, batch_size, max_length, pick, ids):
+    """Runs a step function; `pick(log_probs, step)` says which words are taken."""
+    start_id, end_id, pad_id, forbidden_ids = ids
+    _check(max_length, end_id, pad_id)
     forbidden_ids = {pad_id, start_id, *forbidden_ids} - {end_id}
 
-    def choose(token_ids, finished, states):
+    def choose(step, token_ids, finished, states):
         log_probs, states, weights = step_outputs(step_fn(token_ids, states))
-        allowed = _forbid(log_probs, forbidden_ids)
-        chosen = ops.cast(ops.argmax(allowed, axis=-1), "int32")
-        chosen = ops.where(finished, pad_id, chosen)
+        log_probs = ops.cast(log_probs, "float32")
+        chosen = pick(_forbid(log_probs, forbidden_ids), step)
+        chosen = ops.where(finished, pad_id, ops.cast(chosen, "int32"))
         index = ops.expand_dims(chosen, -1)
         chance = ops.squeeze(ops.take_along_axis(log_probs, index, axis=-1), -1)
-        chance = ops.where(finished, 0.0, ops.cast(chance, "float32"))
+        chance = ops.where(finished, 0.0, chance)
         if weights is not None:
             weights = ops.where(ops.expand_dims(finished, -1), 0.0, weights)
         found = (chosen, chance) if weights is None else (chosen, chance, weights)
@@ -113,7 +257,7 @@ def greedy_search(
         return ops.logical_and(ops.less(step, max_length), going_on)
 
     def body(step, record, token_ids, finished, states):
-        found, finished, states = choose(token_ids, finished, states)
+        found, finished, states = choose(step, token_ids, finished, states)
         record = tree.map_structure(
             lambda whole, part: write_record(whole, part, step), record, found
         )
@@ -122,14 +266,14 @@ def greedy_search(
     # The first step is made outside of the loop: it tells the shapes.
     token_ids = ops.full((batch_size,), start_id, dtype="int32")
     finished = ops.zeros((batch_size,), dtype="bool")
-    found, finished, states = choose(token_ids, finished, states)
+    step = ops.zeros((), dtype="int32")
+    found, finished, states = choose(step, token_ids, finished, states)
     record = (
         start_record(found[0], max_length, pad_id),
         *(start_record(part, max_length) for part in found[1:]),
     )
-    step = ops.ones((), dtype="int32")
     _, record, _, _, _ = ops.while_loop(
-        unfinished, body, (step, record, found[0], finished, states)
+        unfinished, body, (step + 1, record, found[0], finished, states)
     )
     token_ids, log_probs, *weights = (ops.swapaxes(part, 0, 1) for part in record)
     real = ops.not_equal(token_ids, pad_id)
@@ -140,6 +284,19 @@ def greedy_search(
         log_probs=log_probs,
         attention_weights=weights[0] if weights else None,
     )
+
+
+def _check(max_length, end_id, pad_id):
+    if isinstance(max_length, int) and max_length < 1:
+        raise ValueError(
+            "`max_length` must be 1 or more: it counts the end token. "
+            f"Received: max_length={max_length}"
+        )
+    if end_id == pad_id:
+        raise ValueError(
+            "`end_id` and `pad_id` must differ: padding is what follows the end. "
+            f"Received: end_id={end_id}, pad_id={pad_id}"
+        )
 
 
 def step_outputs(outputs):

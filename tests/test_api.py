@@ -31,10 +31,12 @@ INITIALIZERS = ["BlockOrthogonal"]
 FUNCTIONS = [
     "additive_scores",
     "beam_search",
+    "ensemble",
     "greedy_search",
     "masked_softmax",
     "modern_recipe",
     "paper_recipe",
+    "sample",
 ]
 RECORDS = ["SearchResult"]
 SERIALISED = LAYERS + MODELS + LOSSES_AND_METRICS + INITIALIZERS
