@@ -252,7 +252,7 @@ def real_positions(case, index, array):
 def check_outputs_have_the_stated_shapes(case, tmp_path):
     outputs = eager(case, case.make())
     assert len(outputs) == len(case.outputs)
-    for output, shape in zip(outputs, case.outputs):
+    for output, shape in zip(outputs, case.outputs, strict=True):
         assert tuple(output.shape) == eager_shape(shape)
 
 
@@ -260,7 +260,7 @@ def check_symbolic_shapes_equal_eager_shapes(case, tmp_path):
     for lengths in ({"S": None, "T": None}, SIZES):
         model = functional(case, case.make(), lengths)
         batch = lengths.get("B")
-        for output, shape in zip(model.outputs, case.outputs):
+        for output, shape in zip(model.outputs, case.outputs, strict=True):
             expected = (batch,) + tuple(lengths.get(axis, axis) for axis in shape)
             assert tuple(output.shape) == expected
             assert keras.backend.standardize_dtype(output.dtype) == "float32"
@@ -425,7 +425,8 @@ def check_masks_pass_on_by_themselves(case, tmp_path):
     probes = [MaskProbe()(output) for output in outputs.outputs]
     values = keras.Model(outputs.inputs, probes)(model_inputs(case))
     masks = draw_masks(case)
-    for value, name in zip(numbers(tree.flatten(values)), case.mask_names()):
+    found = numbers(tree.flatten(values))
+    for value, name in zip(found, case.mask_names(), strict=True):
         if name is None:
             assert (value == -1).all()
         else:
@@ -437,7 +438,8 @@ def check_more_padding_changes_nothing(case, tmp_path):
     expected = numbers(eager(case, layer))
     padded = numbers(eager(case, layer, padding=MORE_PADDING))
     in_model = tree.flatten(functional(case, layer)(model_inputs(case, MORE_PADDING)))
-    for one, more, third in zip(expected, padded, numbers(in_model)):
+    in_model = numbers(in_model)
+    for one, more, third in zip(expected, padded, in_model, strict=True):
         overlap = tuple(slice(size) for size in one.shape)
         assert np.isfinite(more).all()
         for value in (more[overlap], third[overlap]):
@@ -449,7 +451,7 @@ def check_a_row_does_not_depend_on_its_batch(case, tmp_path):
     together = numbers(eager(case, layer))
     rows = slice(1, 2)
     alone = numbers(eager(case, layer, rows=rows))
-    for whole, row in zip(together, alone):
+    for whole, row in zip(together, alone, strict=True):
         assert_same(row, whole[rows])
 
 

@@ -39,7 +39,9 @@ def gradients(function, variables):
 def assert_gradients_match_differences(function, variables, step=1e-5, atol=1e-8):
     """Compares each variable's gradient along a random direction, in float64."""
     rng = np.random.default_rng(23)
-    for variable, gradient in zip(variables, gradients(function, variables)):
+    assert variables
+    found = gradients(function, variables)
+    for variable, gradient in zip(variables, found, strict=True):
         direction = rng.normal(size=variable.shape)
         middle = ops.convert_to_numpy(variable).copy()
         values = []

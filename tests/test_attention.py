@@ -55,7 +55,10 @@ def test_it_takes_the_place_of_additive_attention_in_a_model():
     def model(attention):
         ids = keras.Input((None,), dtype="int32")
         embedded = keras.layers.Embedding(
-            19, A, mask_zero=True, embeddings_initializer=keras.initializers.Ones()
+            19,
+            A,
+            mask_zero=True,
+            embeddings_initializer=keras.initializers.RandomNormal(seed=3),
         )(ids)
         outputs = attention([embedded, embedded])
         return keras.Model(ids, keras.layers.GlobalAveragePooling1D()(outputs))

@@ -137,6 +137,8 @@ def test_what_is_at_hand_may_be_passed_in():
     layer = looping(cell)
     keys = cell.attention.project_keys(memory)
     assert_close(layer(x, memory, keys=keys)[0], layer(x, memory)[0])
+    other = numbers(layer(x, memory, keys=2.0 * keys)[2])
+    assert np.abs(other - numbers(layer(x, memory)[2])).max() > 1e-3
     grid = memory[:, :6].reshape(B, 2, 3, D)
     flat = layer(x, memory[:, :6])
     for one, other in zip(layer(x, grid), flat):
