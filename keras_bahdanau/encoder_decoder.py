@@ -346,7 +346,12 @@ class EncoderDecoder(keras.Model):
             memory_mask=memory["mask"],
             training=training,
         )
-        logits = self.readout([outputs, embedded, contexts], training=training)
+        # By the time Keras asks a model for its mask, its trainer on JAX is past it.
+        logits = self.readout(
+            [outputs, embedded, contexts],
+            mask=[ops.not_equal(target_ids, 0), None, None],
+            training=training,
+        )
         return logits, weights
 
     def export(self, filepath, format="tf_saved_model", **kwargs):

@@ -23,9 +23,8 @@ class RNNSearch(EncoderDecoder):
     `RNNSearch.paper()`, which is compiled as in the paper.
 
     Masking: id 0 is padding on both sides. Padding of the source, of any
-    amount, changes nothing. The logits carry the mask of the target, which
-    Keras' own losses heed on TensorFlow and torch; `TokenCrossentropy` counts
-    real tokens only on every backend.
+    amount, changes nothing. The logits carry the mask of the target: losses,
+    ours and Keras' own, count real tokens only.
 
     Args:
         source_vocabulary_size: number of ids of the source, special ones

@@ -218,7 +218,7 @@ class MaxoutReadout(keras.layers.Layer):
         self.maxout.build(leading + (width,))
         self.dropout_layer.build(leading + (self.units,))
 
-    def call(self, inputs, training=None):
+    def call(self, inputs, mask=None, training=None):
         state, embedded, context = inputs
         hidden = (
             ops.matmul(state, self.state_kernel)
