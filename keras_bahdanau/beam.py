@@ -6,6 +6,8 @@ from keras import ops, tree
 
 from keras_bahdanau.search import (
     SearchResult,
+    check_search,
+    forbid,
     start_record,
     step_outputs,
     write_record,
@@ -156,7 +158,8 @@ def beam_search(
     the coverage penalty; Huang, Zhao and Ma 2017 (D17-1227) for optimal
     stopping.
     """
-    _check(num_beams, num_results, max_length, end_id, pad_id, no_repeat_ngram)
+    check_search(max_length, end_id, pad_id)
+    _check(num_beams, num_results, no_repeat_ngram)
     alpha = check_penalties(length_penalty, alpha, coverage_penalty)
     if coverage_penalty and source_mask is None:
         raise ValueError(
@@ -271,11 +274,8 @@ def _advance(step_fn, step, beams, pool, done, rules):
 
 def _constrain(log_probs, step, beams, rules):
     """The log-probabilities, -inf where a word may not follow."""
-    size = log_probs.shape[-1]
-    words = ops.arange(size, dtype="int32")
-    allowed = log_probs
-    for token_id in rules.forbidden_ids:
-        allowed = ops.where(ops.equal(words, token_id), _NEVER, allowed)
+    words = ops.arange(ops.shape(log_probs)[-1], dtype="int32")
+    allowed = forbid(log_probs, rules.forbidden_ids)
     too_short = ops.reshape(step + 1 < rules.min_length, (-1, 1, 1))
     ends = ops.equal(words, rules.end_id)
     allowed = ops.where(ops.logical_and(too_short, ends), _NEVER, allowed)
@@ -467,22 +467,15 @@ def _limits(max_length, length_limits, batch_size):
     return ops.minimum(limits, ops.cast(length_limits, "int32"))
 
 
-def _check(num_beams, num_results, max_length, end_id, pad_id, no_repeat_ngram):
+def _check(num_beams, num_results, no_repeat_ngram):
     check_count("num_beams", num_beams)
     check_count("num_results", num_results)
-    if isinstance(max_length, int):
-        check_count("max_length", max_length)
     if no_repeat_ngram:
         check_count("no_repeat_ngram", no_repeat_ngram)
     if num_results > num_beams:
         raise ValueError(
             "A search finds as many hypotheses as it has beams. Received: "
             f"num_results={num_results}, num_beams={num_beams}"
-        )
-    if end_id == pad_id:
-        raise ValueError(
-            "`end_id` and `pad_id` must differ: padding is what follows the end. "
-            f"Received: end_id={end_id}, pad_id={pad_id}"
         )
 
 

@@ -235,13 +235,13 @@ def _left(log_probs, top_k, top_p):
 def _decode(step_fn, states, batch_size, max_length, pick, ids):
     """Runs a step function; `pick(log_probs, step)` says which words are taken."""
     start_id, end_id, pad_id, forbidden_ids = ids
-    _check(max_length, end_id, pad_id)
+    check_search(max_length, end_id, pad_id)
     forbidden_ids = {pad_id, start_id, *forbidden_ids} - {end_id}
 
     def choose(step, token_ids, finished, states):
         log_probs, states, weights = step_outputs(step_fn(token_ids, states))
         log_probs = ops.cast(log_probs, "float32")
-        chosen = pick(_forbid(log_probs, forbidden_ids), step)
+        chosen = pick(forbid(log_probs, forbidden_ids), step)
         chosen = ops.where(finished, pad_id, ops.cast(chosen, "int32"))
         index = ops.expand_dims(chosen, -1)
         chance = ops.squeeze(ops.take_along_axis(log_probs, index, axis=-1), -1)
@@ -286,7 +286,8 @@ def _decode(step_fn, states, batch_size, max_length, pick, ids):
     )
 
 
-def _check(max_length, end_id, pad_id):
+def check_search(max_length, end_id, pad_id):
+    """Raises `ValueError` at arguments with which no search can run."""
     if isinstance(max_length, int) and max_length < 1:
         raise ValueError(
             "`max_length` must be 1 or more: it counts the end token. "
@@ -320,7 +321,8 @@ def write_record(record, part, step):
     return ops.scatter_update(record, index, ops.expand_dims(part, 0))
 
 
-def _forbid(log_probs, forbidden_ids):
+def forbid(log_probs, forbidden_ids):
+    """The log-probabilities `(..., V)`, -inf for the forbidden words."""
     words = ops.arange(ops.shape(log_probs)[-1], dtype="int32")
     for token_id in forbidden_ids:
         log_probs = ops.where(ops.equal(words, token_id), -float("inf"), log_probs)

@@ -1,18 +1,19 @@
 """Beams, lists of the best, and unknown words, from strings to strings."""
 
+import functools
 import itertools
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+import translators
+from translators import CODEC
 
-from keras_bahdanau import RNNEncoderDecoder, RNNSearch
+from keras_bahdanau import RNNEncoderDecoder
 from keras_bahdanau.search import SearchResult
-from keras_bahdanau.tf import SubwordCodec, Translator, WordCodec, load_translator
+from keras_bahdanau.tf import SubwordCodec, Translator, load_translator
 
 TEXTS = ["the dog sees the cat, the dog sleeps.", "a dog", "", "is the cat asleep?"]
-CODEC = WordCodec.train(["the dog sees the cat, the dog sleeps.", "is a cat asleep?"])
 BEAMS = {
     "num_beams": 3,
     "num_results": 3,
@@ -21,21 +22,9 @@ BEAMS = {
     "max_length_factor": 1.0,
     "max_length_offset": 3,
 }
-
 COVERAGE = {"coverage_penalty": 0.5}
-
-
-def real(codec=CODEC, model_class=RNNSearch, **options):
-    keras.utils.set_random_seed(2)
-    model = model_class(
-        codec.vocabulary_size,
-        codec.vocabulary_size,
-        embedding_dim=5,
-        units=7,
-        kernel_initializer=keras.initializers.RandomNormal(stddev=2.0),
-        embedding_initializer=keras.initializers.RandomNormal(stddev=2.0),
-    )
-    return Translator(model, codec, codec, **options)
+# The same weights each time.
+real = functools.partial(translators.real, seed=2)
 
 
 class Looking:

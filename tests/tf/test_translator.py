@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from keras import ops
+from translators import CODEC, real
 
-from keras_bahdanau import RNNEncoderDecoder, RNNSearch, greedy_search
+from keras_bahdanau import RNNEncoderDecoder, greedy_search
 from keras_bahdanau.tf import (
     ExportedTranslator,
     SubwordCodec,
     Translator,
-    WordCodec,
     load_notes,
     load_translator,
 )
@@ -27,7 +27,6 @@ TEXTS = [
     "is the cat asleep?",
     "the zebra sees a cat.",
 ]
-CODEC = WordCodec.train(["the dog sees the cat, the dog sleeps.", "is a cat asleep?"])
 
 
 class CopyingModel:
@@ -84,20 +83,6 @@ class EndlessModel(CopyingModel):
 
 def copying(**options):
     return Translator(CopyingModel(CODEC.vocabulary_size), CODEC, CODEC, **options)
-
-
-def real(codec=CODEC, model_class=RNNSearch, sizes=None, **options):
-    """A translator whose untrained model says something else for each source."""
-    model = model_class(
-        codec.vocabulary_size,
-        codec.vocabulary_size,
-        embedding_dim=5,
-        units=7,
-        **(sizes or {}),
-        kernel_initializer=keras.initializers.RandomNormal(stddev=2.0),
-        embedding_initializer=keras.initializers.RandomNormal(stddev=2.0),
-    )
-    return Translator(model, codec, codec, **options)
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 64])
