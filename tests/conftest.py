@@ -10,6 +10,8 @@ The suite runs once per backend, chosen as everywhere in Keras::
 import importlib
 import os
 import pathlib
+import shutil
+import urllib.parse
 
 import pytest
 
@@ -27,6 +29,17 @@ SEED = 20140901
 
 BACKEND = pytest.StashKey[str]()
 SHARED = pytest.StashKey[pathlib.Path | None]()
+BROWSER = pytest.StashKey[str | None]()
+# Without a sandbox, for containers run by root; the rest keeps it off the network.
+BROWSER_ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-sync",
+    "--disable-background-networking",
+    "--disable-component-update",
+]
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 
 def pytest_addoption(parser):
@@ -38,11 +51,20 @@ def pytest_addoption(parser):
         "environment variable KERAS_BAHDANAU_SHARED, else ../shared if it exists); "
         "tests marked `shared` are deselected without one",
     )
+    parser.addoption(
+        "--browser",
+        metavar="PROGRAM",
+        default=os.environ.get("KERAS_BAHDANAU_BROWSER"),
+        help="Chromium or Chrome (default: the environment variable "
+        "KERAS_BAHDANAU_BROWSER, else the first that is installed); tests marked "
+        "`browser` are deselected without one",
+    )
 
 
 def pytest_configure(config):
     config.stash[BACKEND] = _checked_backend()
     config.stash[SHARED] = _shared_folder(config.getoption("--shared"))
+    config.stash[BROWSER] = _browser(config.getoption("--browser"))
 
 
 def _checked_backend():
@@ -80,10 +102,23 @@ def _shared_folder(given):
     return beside if (beside / "golden").is_dir() else None
 
 
+def _browser(given):
+    """The program that was given (it must exist), or the first that is installed."""
+    if given:
+        found = shutil.which(given)
+        if found is None:
+            raise pytest.UsageError(f"--browser: no such program: {given}")
+        return found
+    return next(filter(None, map(shutil.which, BROWSERS)), None)
+
+
 def pytest_report_header(config):
     backend = config.stash[BACKEND]
     left_out = "" if backend == "tensorflow" else ", tests/tf left out"
-    return f"keras backend: {backend}{left_out}; shared: {config.stash[SHARED]}"
+    return (
+        f"keras backend: {backend}{left_out}; shared: {config.stash[SHARED]}; "
+        f"browser: {config.stash[BROWSER]}"
+    )
 
 
 def pytest_ignore_collect(collection_path, config):
@@ -100,6 +135,8 @@ def pytest_collection_modifyitems(config, items):
         unwanted.add("tf_only")
     if config.stash[SHARED] is None:
         unwanted.add("shared")
+    if config.stash[BROWSER] is None:
+        unwanted.add("browser")
     dropped = [item for item in items if any(map(item.get_closest_marker, unwanted))]
     if dropped:
         config.hook.pytest_deselected(items=dropped)
@@ -112,6 +149,36 @@ def shared_dir(request):
     if request.node.get_closest_marker("shared") is None:
         pytest.fail("shared_dir: mark this test with pytest.mark.shared")
     return request.config.stash[SHARED]
+
+
+@pytest.fixture
+def page(request):
+    """An empty page of a headless browser, for tests marked `browser`.
+
+    What goes wrong in the page, and each request that leaves the machine, fails the
+    test.
+    """
+    from playwright.sync_api import sync_playwright
+
+    if request.node.get_closest_marker("browser") is None:
+        pytest.fail("page: mark this test with pytest.mark.browser")
+    errors = []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=request.config.stash[BROWSER], args=BROWSER_ARGUMENTS
+        )
+        page = browser.new_page()
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("request", lambda asked: _check_address(asked.url, errors))
+        yield page
+        browser.close()
+    assert not errors, errors
+
+
+def _check_address(url, errors):
+    host = urllib.parse.urlsplit(url).hostname
+    if host not in (None, "", "localhost", "127.0.0.1"):
+        errors.append(f"the page asks for {url}")
 
 
 @pytest.fixture(autouse=True)
