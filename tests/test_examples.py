@@ -161,7 +161,7 @@ def test_a_killed_run_that_resumes_ends_where_another_did(
     _, output = trained
     arguments = command("train.py", *TINY, "--resume", "--output", tmp_path)
     first = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, env=environment)
-    backup = tmp_path / "backup" / "training_metadata.json"
+    backup = tmp_path / "backup" / "epoch-0001"
     deadline = time.time() + LIMIT_S
     while not backup.exists() and first.poll() is None and time.time() < deadline:
         time.sleep(0.02)

@@ -4,7 +4,6 @@ python examples/translation/train.py
 python examples/translation/train.py --data FOLDER --source en --target fr
 """
 
-import json
 import os
 import sys
 import time
@@ -19,6 +18,7 @@ from data import load_corpus  # noqa: E402
 
 from keras_bahdanau import RNNSearch, modern_recipe  # noqa: E402
 from keras_bahdanau.alignment import alignment_error_rate, hard_alignment  # noqa: E402
+from keras_bahdanau.backup import AtomicBackup  # noqa: E402
 from keras_bahdanau.plots import plot_attention  # noqa: E402
 from keras_bahdanau.tf import (  # noqa: E402
     SubwordCodec,
@@ -30,13 +30,6 @@ from keras_bahdanau.tf import (  # noqa: E402
     load_translator,
     translation_batches,
 )
-
-# What `BackupAndRestore` writes.
-BACKUP_FILES = [
-    name + ending
-    for name in ("latest.weights.h5", "training_metadata.json")
-    for ending in ("", ".bkp")
-]
 
 
 def make_codecs(args, corpus):
@@ -77,30 +70,23 @@ def make_model(args, codecs, steps):
     return model
 
 
-def finished_epochs(args):
-    """How many epochs a stopped run had behind it; without --resume, it is erased."""
-    folder = args.output / "backup"
+def make_backup(args):
+    """Where a stopped run goes on; without --resume, what it left is erased."""
+    backup = AtomicBackup(args.output / "backup")
     if not args.resume:
-        for name in BACKUP_FILES:
-            (folder / name).unlink(missing_ok=True)
-    metadata = folder / "training_metadata.json"
-    if not metadata.is_file():
-        return 0
-    epoch = json.loads(metadata.read_text())["epoch"]
-    print(f"Going on after epoch {epoch} of {args.epochs}")
-    return epoch
+        backup.clear()
+    elif backup.finished_epochs:
+        print(f"Going on after epoch {backup.finished_epochs} of {args.epochs}")
+    return backup
 
 
-def make_callbacks(args, translator, validation):
+def make_callbacks(args, translator, validation, backup):
     """Their order matters: what is backed up are the weights without averaging."""
     translation = TranslationCallback(
         translator,
         validation.sources,
         validation.targets,
         filepath=args.output / "translator",
-    )
-    backup = keras.callbacks.BackupAndRestore(
-        args.output / "backup", double_checkpoint=True, delete_checkpoint=False
     )
     if args.ema:
         averaging = keras.callbacks.SwapEMAWeights(swap_on_epoch=True)
@@ -122,8 +108,9 @@ def train(args, corpus):
         for part in (corpus.train, corpus.validation)
     )
     options = {"batch_size": args.batch_size, "pad_to_multiple": 8 if args.jit else 1}
+    backup = make_backup(args)
     batches = translation_batches(
-        training, seed=args.seed, initial_epoch=finished_epochs(args), **options
+        training, seed=args.seed, initial_epoch=backup.finished_epochs, **options
     )
     model = make_model(args, codecs, args.epochs * len(batches))
     print(
@@ -138,7 +125,9 @@ def train(args, corpus):
         epochs=args.epochs,
         shuffle=False,
         verbose=1 if sys.stdout.isatty() else 2,
-        callbacks=make_callbacks(args, Translator(model, *codecs), corpus.validation),
+        callbacks=make_callbacks(
+            args, Translator(model, *codecs), corpus.validation, backup
+        ),
     )
 
 
