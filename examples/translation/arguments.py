@@ -1,4 +1,7 @@
-"""The command line of train.py, checked before anything is read."""
+"""The command line of train.py, checked before anything is read.
+
+What is said of one number here, the other programs use too.
+"""
 
 import argparse
 import importlib.util
@@ -16,6 +19,14 @@ def seed(text):
 
 def rate(text):
     return _within(float(text), 0, "more than 0", exclusive=True)
+
+
+def duration(text):
+    return _within(float(text), 0, "0 or more")
+
+
+def port(text):
+    return _within(int(text), 0, "0 to 65535", below=65_536)
 
 
 def share(text):
