@@ -88,11 +88,12 @@ def beam_search(
 
     A sentence is done when it has `num_results` hypotheses that nothing in the
     beam can overtake: since `log p` only falls and `lp` only rises, no
-    continuation of `y` scores more than `log p(y) / lp(max_length)`. This
+    continuation of `y` scores more than `log p(y) / lp(max_length)`, and with
+    a coverage penalty no more than that and what `cp` is when the steps that
+    are left spread their attention over what was covered least. This
     bound is the least one that holds whatever the model says next, so that
-    the search stops neither earlier nor later. (It may go on for longer where
-    `max_length` cannot be reached: close to it with a coverage penalty, whose
-    bound is taken to be 0, or under constraints.) From then on
+    the search stops neither earlier nor later. (Under constraints, which may
+    keep `max_length` out of reach, it may go on for longer.) From then on
     the sentence is frozen. Hypotheses without an end token at `max_length` are
     cut, and come after all that have ended. Where the constraints allow no word
     at all behind any of the beams, what has ended until then is the result, be
@@ -255,7 +256,7 @@ def _advance(step_fn, step, beams, pool, done, rules):
     is_cut = ops.logical_and(at_limit, ops.logical_not(done))
     pool = _choose(ops.expand_dims(is_cut, -1), cut, pool)
 
-    bound = live[:, 0] / _length_penalty(rules.max_length, rules)
+    bound = _bound(live, step + 1, coverage, goes_on.parents, rules)
     settled = pool.scores[:, -1] >= bound
     done = done | at_limit | settled
 
@@ -338,10 +339,39 @@ def _scores(totals, length, coverage, parents, rules):
     scores = totals / _length_penalty(length, rules)
     if rules.coverage_penalty == 0:
         return scores
+    return scores + _gather(_coverage_penalty(coverage, rules), parents)
+
+
+def _bound(totals, length, coverage, parents, rules):
+    """What no continuation of the hypotheses `(B, M)` can score more than, `(B,)`."""
+    bounds = totals / ops.expand_dims(_length_penalty(rules.max_length, rules), -1)
+    if rules.coverage_penalty:
+        left = ops.cast(rules.max_length - length, "float32")
+        best = _coverage_penalty(_filled(coverage, left, rules), rules)
+        bounds = bounds + _gather(best, parents)
+    return ops.max(bounds, axis=-1)
+
+
+def _coverage_penalty(coverage, rules):
+    """What to add to the scores for a coverage `(B, K, S)`, `(B, K)`."""
     covered = ops.log(ops.clip(coverage, _LEAST_COVERAGE, 1.0))
     mask = ops.expand_dims(ops.cast(rules.source_mask, "bool"), 1)
-    covered = ops.sum(ops.where(mask, covered, 0.0), axis=-1)
-    return scores + rules.coverage_penalty * _gather(covered, parents)
+    return rules.coverage_penalty * ops.sum(ops.where(mask, covered, 0.0), axis=-1)
+
+
+def _filled(coverage, attention, rules):
+    """The coverage when `attention` `(B,)` more goes where it helps most.
+
+    The sum of logarithms is concave: as water fills a vessel, the lowest positions
+    rise to one level.
+    """
+    mask = ops.expand_dims(ops.cast(rules.source_mask, "bool"), 1)
+    # What need not be covered takes no water below the brim.
+    coverage = ops.where(mask, coverage, 1.0)
+    lowest = ops.cumsum(ops.sort(coverage, axis=-1), axis=-1)
+    count = ops.arange(1, ops.shape(coverage)[-1] + 1, dtype="float32")
+    levels = (ops.reshape(attention, (-1, 1, 1)) + lowest) / count
+    return ops.maximum(coverage, ops.min(levels, axis=-1, keepdims=True))
 
 
 def _length_penalty(length, rules):
