@@ -8,6 +8,7 @@ from keras_bahdanau.search import (
     SearchResult,
     check_search,
     forbid,
+    repeat_states,
     start_record,
     step_outputs,
     write_record,
@@ -186,7 +187,7 @@ def beam_search(
         # The beams are still equal: one of them is enough.
         ops.zeros(shape, "float32")
         + ops.array([0.0] + [_NEVER] * (num_beams - 1), "float32"),
-        tree.map_structure(lambda state: _repeat(state, num_beams), states),
+        repeat_states(states, num_beams),
         (),
         ops.full((*shape, max_length), pad_id, "int32") if no_repeat_ngram else (),
     )
@@ -424,11 +425,6 @@ def _behind(pool, cut):
     ranks = ops.where(joined.scores > _NEVER, -ranks, -(2**30))
     _, order = ops.top_k(ranks, count)
     return _at(joined, ops.cast(order, "int32"))
-
-
-def _repeat(state, num_beams):
-    """A state `(B, ...)` for each beam, `(B, K, ...)`."""
-    return ops.repeat(ops.expand_dims(state, 1), num_beams, axis=1)
 
 
 def _gather(state, parents):

@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops, tree
 
+from keras_bahdanau.weights import check_count
+
 
 class SearchResult(NamedTuple):
     """What a search found, for a batch of `B` sentences.
@@ -86,7 +88,7 @@ def greedy_search(
     return _decode(
         step_fn,
         states,
-        batch_size,
+        (batch_size,),
         max_length,
         lambda log_probs, step: ops.argmax(log_probs, axis=-1),
         (start_id, end_id, pad_id, forbidden_ids),
@@ -102,6 +104,7 @@ def sample(
     top_k=None,
     top_p=None,
     seed=None,
+    num_samples=None,
     start_id=2,
     end_id=3,
     pad_id=0,
@@ -125,11 +128,15 @@ def sample(
             `None` for all.
         seed: an integer, for the same words each time, or a
             `keras.random.SeedGenerator`, or `None`.
+        num_samples: `N`, how many sentences to draw for each source; `step_fn`
+            then sees tokens `(B, N)` and states `(B, N, ...)`, as in
+            `beam_search`. `None` for one, without an axis of them.
         start_id, end_id, pad_id, forbidden_ids: as `greedy_search`.
 
     Returns:
-        `SearchResult`. The scores and log-probabilities are those of the model,
-        whatever the temperature.
+        `SearchResult`, with an axis of `N` samples behind the batch if
+        `num_samples` is given. The scores and log-probabilities are those of the
+        model, whatever the temperature.
 
     Raises:
         ValueError: as `greedy_search`; or if `temperature`, `top_k` or `top_p`
@@ -153,18 +160,23 @@ def sample(
         raise ValueError(f"`top_k` must be 1 or more. Received: top_k={top_k}")
     if top_p is not None and not 0 < top_p <= 1:
         raise ValueError(f"`top_p` must be in (0, 1]. Received: top_p={top_p}")
+    shape = (batch_size,)
+    if num_samples is not None:
+        check_count("num_samples", num_samples)
+        shape = (batch_size, num_samples)
+        states = repeat_states(states, num_samples)
     # Drawn before the loop, which could not do it on every backend.
-    chances = keras.random.uniform((max_length, batch_size), seed=seed, dtype="float32")
+    chances = keras.random.uniform((max_length, *shape), seed=seed, dtype="float32")
 
     def choose(log_probs, step):
         probabilities = _left(log_probs / temperature, top_k, top_p)
         total = ops.cumsum(probabilities, axis=-1)
         # Less than all, rounding or not: a word without probability is no word.
         chance = ops.expand_dims(ops.take(chances, step, axis=0), -1) * (1 - 1e-6)
-        return ops.sum(ops.cast(total <= chance * total[:, -1:], "int32"), axis=-1)
+        return ops.sum(ops.cast(total <= chance * total[..., -1:], "int32"), axis=-1)
 
     ids = (start_id, end_id, pad_id, forbidden_ids)
-    return _decode(step_fn, states, batch_size, max_length, choose, ids)
+    return _decode(step_fn, states, shape, max_length, choose, ids)
 
 
 def ensemble(step_fns):
@@ -219,7 +231,7 @@ def _left(log_probs, top_k, top_p):
     """The probabilities of the words that are left, 0 for the others."""
     if top_k is not None:
         count = min(top_k, log_probs.shape[-1])
-        least = ops.top_k(log_probs, count)[0][:, -1:]
+        least = ops.top_k(log_probs, count)[0][..., -1:]
         log_probs = ops.where(log_probs < least, -float("inf"), log_probs)
     probabilities = ops.softmax(log_probs, axis=-1)
     if top_p is not None:
@@ -232,7 +244,7 @@ def _left(log_probs, top_k, top_p):
     return probabilities
 
 
-def _decode(step_fn, states, batch_size, max_length, pick, ids):
+def _decode(step_fn, states, shape, max_length, pick, ids):
     """Runs a step function; `pick(log_probs, step)` says which words are taken."""
     start_id, end_id, pad_id, forbidden_ids = ids
     check_search(max_length, end_id, pad_id)
@@ -264,8 +276,8 @@ def _decode(step_fn, states, batch_size, max_length, pick, ids):
         return step + 1, record, found[0], finished, states
 
     # The first step is made outside of the loop: it tells the shapes.
-    token_ids = ops.full((batch_size,), start_id, dtype="int32")
-    finished = ops.zeros((batch_size,), dtype="bool")
+    token_ids = ops.full(shape, start_id, dtype="int32")
+    finished = ops.zeros(shape, dtype="bool")
     step = ops.zeros((), dtype="int32")
     found, finished, states = choose(step, token_ids, finished, states)
     record = (
@@ -275,7 +287,9 @@ def _decode(step_fn, states, batch_size, max_length, pick, ids):
     _, record, _, _, _ = ops.while_loop(
         unfinished, body, (step + 1, record, found[0], finished, states)
     )
-    token_ids, log_probs, *weights = (ops.swapaxes(part, 0, 1) for part in record)
+    token_ids, log_probs, *weights = (
+        ops.moveaxis(part, 0, len(shape)) for part in record
+    )
     real = ops.not_equal(token_ids, pad_id)
     return SearchResult(
         token_ids=token_ids,
@@ -319,6 +333,13 @@ def write_record(record, part, step):
     """
     index = ops.reshape(ops.convert_to_tensor(step, "int32"), (1, 1))
     return ops.scatter_update(record, index, ops.expand_dims(part, 0))
+
+
+def repeat_states(states, count):
+    """Each state `(B, ...)` once for each hypothesis, `(B, count, ...)`."""
+    return tree.map_structure(
+        lambda state: ops.repeat(ops.expand_dims(state, 1), count, axis=1), states
+    )
 
 
 def forbid(log_probs, forbidden_ids):

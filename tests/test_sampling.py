@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from arrays import numbers, scrambled
+from arrays import assert_close, numbers, scrambled, values
 from keras import ops
 
 import keras_bahdanau as kb
@@ -85,6 +85,49 @@ def test_steps_and_rows_are_drawn_apart_and_end():
         assert words[length - 1] == END or length == 12
 
 
+def test_samples_of_a_sentence_share_its_memory_and_differ():
+    seen = []
+
+    def step_fn(token_ids, states):
+        seen.append((tuple(token_ids.shape), tuple(states.shape)))
+        log_probs = ops.log_softmax(states[..., :8] * 2.0, axis=-1)
+        weights = ops.softmax(states[..., :5], axis=-1)
+        return log_probs, states + 0.5 * ops.roll(states, 1, axis=-1), weights
+
+    states = values(3, 11)
+    result = kb.sample(step_fn, ops.convert_to_tensor(states), 3, 6, num_samples=4)
+    assert set(seen) == {((3, 4), (3, 4, 11))}
+    assert [part.shape for part in result] == [
+        (3, 4, 6),
+        (3, 4),
+        (3, 4),
+        (3, 4, 6),
+        (3, 4, 6, 5),
+    ]
+    words = numbers(result.token_ids)
+    assert len({tuple(row) for row in words.reshape(-1, 6)}) > 3
+    log_probs = 2.0 * states[:, :8]
+    log_probs = log_probs - np.log(np.exp(log_probs).sum(axis=-1, keepdims=True))
+    first = np.take_along_axis(log_probs[:, None], words[:, :, :1], axis=-1)
+    assert_close(result.log_probs[:, :, :1], first, atol=1e-5)
+    real = np.arange(6) < numbers(result.lengths)[..., None]
+    assert (numbers(result.attention_weights).sum(axis=-1) > 0.5).tolist() == (
+        real.tolist()
+    )
+
+
+def test_each_of_many_samples_is_drawn_by_itself():
+    def step_fn(token_ids, states):
+        return ops.broadcast_to(
+            ops.log(ops.convert_to_tensor(P.astype("float32"))), (2, ROWS, len(P))
+        ), states
+
+    result = kb.sample(step_fn, (), 2, 1, seed=5, num_samples=ROWS)
+    for words in numbers(result.token_ids)[:, :, 0]:
+        found = np.bincount(words, minlength=len(P)) / ROWS
+        np.testing.assert_allclose(found, expected(), atol=0.02)
+
+
 def test_a_seed_gives_the_same_words():
     def draw(seed):
         result = kb.sample(always(P, 50), (), 50, 8, seed=seed)
@@ -134,6 +177,7 @@ def test_sampling_compiles():
     "options, message",
     [
         ({"temperature": 0.0}, "temperature=0.0"),
+        ({"num_samples": 0}, "num_samples"),
         ({"top_k": 0}, "top_k=0"),
         ({"top_p": 0.0}, "top_p=0.0"),
         ({"top_p": 1.1}, "top_p=1.1"),
