@@ -21,6 +21,7 @@ from keras_bahdanau.decoder import (
     MemoryStates,
 )
 from keras_bahdanau.encoder import BidirectionalGRUEncoder
+from keras_bahdanau.ensembles import RNNEnsemble, average_models
 from keras_bahdanau.initializers import BlockOrthogonal
 from keras_bahdanau.losses import TokenCrossentropy
 from keras_bahdanau.metrics import Perplexity, TokenAccuracy
@@ -49,12 +50,14 @@ __all__ = [
     "MemoryStates",
     "Perplexity",
     "RNNEncoderDecoder",
+    "RNNEnsemble",
     "RNNSearch",
     "SearchResult",
     "StateBridge",
     "TokenAccuracy",
     "TokenCrossentropy",
     "additive_scores",
+    "average_models",
     "beam_search",
     "ensemble",
     "greedy_search",

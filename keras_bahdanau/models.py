@@ -172,6 +172,8 @@ class RNNEncoderDecoder(EncoderDecoder):
     2014, section 2.1 and table 1 (RNNencdec).
     """
 
+    has_attention = False
+
     def __init__(
         self,
         source_vocabulary_size,

@@ -25,11 +25,12 @@ LAYERS = [
     "MemoryStates",
     "StateBridge",
 ]
-MODELS = ["RNNEncoderDecoder", "RNNSearch"]
+MODELS = ["RNNEncoderDecoder", "RNNEnsemble", "RNNSearch"]
 LOSSES_AND_METRICS = ["Perplexity", "TokenAccuracy", "TokenCrossentropy"]
 INITIALIZERS = ["BlockOrthogonal"]
 FUNCTIONS = [
     "additive_scores",
+    "average_models",
     "beam_search",
     "ensemble",
     "greedy_search",
