@@ -165,6 +165,76 @@ def merge_weights(weights, source_words=None, target_words=None):
     return weights
 
 
+def project_weights(weights, source_tokens, source_words, target_tokens, target_words):
+    """Turns weights over the tokens of a model into weights over given words.
+
+    For text that stands tokenised in another way than the model's, such as gold
+    alignments: both are laid over each other, character by character, blanks aside.
+    A token that covers several words is shared out by characters; a word's row is
+    the mean over its characters. A row that added up to 1 still does.
+
+        projected[t, s] = sum over j, i: B[t, j] weights[j, i] A[i, s]
+        A[i, s] = share of the characters of source token i that lie in word s
+        B[t, j] = share of the characters of target word t that lie in token j
+
+    Args:
+        weights: Array of shape `(T, S)` over tokens, without end tokens.
+        source_tokens: `S` strings, the tokens without spacing marks.
+        source_words: Strings of the same text, split in another way.
+        target_tokens: `T` strings.
+        target_words: Strings of the same text.
+
+    Returns:
+        Array of shape (target words, source words). A word without a character has
+        no weight.
+
+    Raises:
+        ValueError: If tokens and words have not as many characters, or the weights do
+            not fit the tokens.
+
+    Example:
+
+    >>> weights = [[0.5, 0.25, 0.25], [0.0, 0.0, 1.0]]
+    >>> target = ["reste", "là"]
+    >>> project_weights(weights, ["do", "n't", "go"], ["don't", "go"], target, target)
+    array([[0.75, 0.25],
+           [0.  , 1.  ]])
+    """
+    weights = _matrix(weights)
+    for name, tokens, size, axis in (
+        ("source_tokens", source_tokens, weights.shape[1], "columns"),
+        ("target_tokens", target_tokens, weights.shape[0], "rows"),
+    ):
+        if len(tokens) != size:
+            raise ValueError(
+                f"`{name}` must be one for each of the {size} {axis} of the weights. "
+                f"Received {len(tokens)}. Cut off the end token and padding."
+            )
+    columns = _shared(source_tokens, source_words, "source")
+    rows = _shared(target_words, target_tokens, "target")
+    return rows @ weights @ columns
+
+
+def _shared(ones, others, side):
+    """The share of each of `ones` that lies in each of `others`, laid over them."""
+    starts = [np.cumsum([0, *map(_count, texts)]) for texts in (ones, others)]
+    if starts[0][-1] != starts[1][-1]:
+        raise ValueError(
+            f"The {side} tokens and words must be the same text. Received "
+            f"{list(ones)} and {list(others)}, of {starts[0][-1]} and "
+            f"{starts[1][-1]} characters."
+        )
+    left = np.maximum(starts[0][:-1, None], starts[1][:-1])
+    right = np.minimum(starts[0][1:, None], starts[1][1:])
+    shared = np.maximum(right - left, 0).astype("float64")
+    return shared / np.maximum(shared.sum(axis=1, keepdims=True), 1)
+
+
+def _count(text):
+    """Number of characters that are not blank."""
+    return len("".join(text.split()))
+
+
 def alignment_error_rate(hypotheses, sure, possible=None):
     """The alignment error rate (AER) of a corpus.
 

@@ -137,6 +137,46 @@ def test_pieces_of_words_that_do_not_count_up_are_refused(words):
         alignment.merge_weights(np.ones((2, 2)) / 2, source_words=words)
 
 
+@pytest.mark.parametrize(
+    "tokens, words, expected",
+    [
+        # The same.
+        (["a", "bc"], ["a", "bc"], [[0.6, 0.4]]),
+        # Tokens that are parts of words add up.
+        (["a", "bc"], ["abc"], [[1.0]]),
+        # A token over two words is shared out by characters.
+        (["a", "bcd"], ["ab", "cd"], [[0.6 + 0.4 / 3, 0.4 * 2 / 3]]),
+        # Blanks within count for nothing, nor does a word without characters.
+        (["a", "b c"], [" a", "bc", ""], [[0.6, 0.4, 0.0]]),
+        # Across each other.
+        (["ab", "cd"], ["a", "bc", "d"], [[0.3, 0.5, 0.2]]),
+    ],
+)
+def test_weights_go_over_to_words_by_their_characters(tokens, words, expected):
+    found = alignment.project_weights([[0.6, 0.4]], tokens, words, ["x"], ["x"])
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+def test_the_row_of_a_word_is_the_mean_over_its_characters():
+    weights = np.array([[0.8, 0.2], [0.4, 0.6], [0.0, 1.0]])
+    found = alignment.project_weights(
+        weights, ["u", "v"], ["u", "v"], ["ab", "c", "de"], ["abc", "", "d", "e"]
+    )
+    expected = [(2 * weights[0] + weights[1]) / 3, [0, 0], weights[2], weights[2]]
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+def test_what_is_not_the_same_text_is_refused():
+    with pytest.raises(ValueError, match="source tokens .*of 2 and 3 characters"):
+        alignment.project_weights([[1.0]], ["ab"], ["abc"], ["x"], ["x"])
+    with pytest.raises(ValueError, match="target tokens .*of 2 and 1 characters"):
+        alignment.project_weights([[1.0]], ["a"], ["a"], ["x"], ["xy"])
+    with pytest.raises(ValueError, match="each of the 1 columns.*Received 2"):
+        alignment.project_weights([[1.0]], ["a", "b"], ["ab"], ["x"], ["x"])
+    with pytest.raises(ValueError, match="each of the 1 rows.*Received 0"):
+        alignment.project_weights([[1.0]], ["a"], ["a"], [], ["x"])
+
+
 # ------------------------------------------------------------------ error rate
 
 # Two sentences: 2 + 1 hypothesis links, 2 + 2 sure ones; hits 1 + 1 and 2 + 1.

@@ -3,6 +3,7 @@
 import csv
 import importlib
 import io
+import json
 import os
 import pathlib
 import re
@@ -114,21 +115,50 @@ def test_evaluate_compares_the_searches(trained, environment, tmp_path):
     _, output = trained
     for language, text in (("en", "The dog sleeps."), ("fr", "Le chien dort.")):
         (tmp_path / f"{language}.test.txt").write_text(f"{text}\n" * 3)
+    page = tmp_path / "page.html"
+    arguments = ["--data", tmp_path, "--beams", 2, "--page", page]
     done = subprocess.run(
-        command("evaluate.py", output / "translator", "--data", tmp_path, "--beams", 2),
+        command("evaluate.py", output / "translator", *arguments),
         capture_output=True,
         text=True,
         env=environment,
         timeout=LIMIT_S,
     )
     assert done.returncode == 0, done.stderr
-    rows = done.stdout.splitlines()[2:]
+    *rows, last = done.stdout.splitlines()[2:]
+    assert last.startswith(str(page))
+    check_page(
+        page, pairs=3, search="2 beams, unknown replaced", bleu=rows[-1].split()[0]
+    )
     assert [re.split(r" {2,}", row.strip())[-1] for row in rows] == [
         "greedy",
         "2 beams",
         "2 beams, no unknown word",
         "2 beams, unknown replaced",
     ]
+
+
+def check_page(path, pairs, search, bleu):
+    text = path.read_text(encoding="utf-8")
+    assert "<title>en to fr, test</title>" in text
+    assert f">{search}: BLEU {bleu}</p>" in text
+    data = json.loads(re.search(r'type="application/json">(.*?)</script>', text)[1])
+    assert len(data) == pairs
+    for pair in data:
+        assert pair["source"] == ["The", "dog", "sleeps", "."]
+        assert len(pair["weights"]) == len(pair["target"])
+        assert pair["score"] < 0 and pair["reference"] == "Le chien dort."
+
+
+def test_evaluate_names_a_missing_folder_before_it_searches(
+    example, monkeypatch, capsys, tmp_path
+):
+    page = str(tmp_path / "no" / "page.html")
+    arguments = ["evaluate.py", "x", "--data", "y", "--page", page]
+    monkeypatch.setattr(sys, "argv", arguments)
+    with pytest.raises(SystemExit):
+        example("evaluate").main()
+    assert "--page: no such folder" in capsys.readouterr().err
 
 
 def test_translate_reads_arguments_or_lines_and_either_kind_of_model(
@@ -153,6 +183,78 @@ def test_translate_reads_arguments_or_lines_and_either_kind_of_model(
     assert len(lines) == 3 and lines[1] == "\t"
     assert all(line.count("\t") == 1 for line in lines)
     assert translate("saved_model", input="\n".join(texts) + "\n") == lines
+
+
+@pytest.fixture
+def run(environment):
+    """Runs a program of the example; gives its lines, or what it said of an error."""
+
+    def run(program, *arguments, fails=False):
+        done = subprocess.run(
+            command(program, *arguments),
+            capture_output=True,
+            text=True,
+            env=environment,
+            timeout=LIMIT_S,
+        )
+        assert (done.returncode != 0) == fails, done.stderr
+        return done.stderr if fails else done.stdout.splitlines()
+
+    return run
+
+
+def test_translate_draws_begins_and_asks_several_models(trained, run):
+    folder = trained[1] / "translator"
+    text = "The dog sleeps."
+    drawn = run("translate.py", folder, text, "--sample", 5, "--seed", 1)
+    assert len(drawn) == 5 and all("\t" in line for line in drawn)
+    assert run("translate.py", folder, text, "--sample", 5, "--seed", 1) == drawn
+    (begun,) = run("translate.py", folder, text, "--prefix", "Le chat")
+    assert begun.startswith("Le chat")
+    options = ["--beams", 2, "--min-length", 3, "--forbid", "chien", "--no-unknown"]
+    one = run("translate.py", folder, text, *options)
+    assert run("translate.py", folder, text, *options, "--ensemble", folder) == one
+    for wrong, message in (
+        (("--top-k", 3), "--top-k: goes with --sample"),
+        (("--temperature", 2), "--temperature: goes with --sample"),
+        (("--sample", 2, "--beams", 2), "not with --prefix or --beams"),
+    ):
+        error = run("translate.py", folder, text, *wrong, fails=True)
+        assert message in error and "Traceback" not in error
+
+
+def test_export_checks_what_it_wrote_in_another_process(trained, run, tmp_path):
+    lines = tmp_path / "lines.txt"
+    lines.write_text("The dog sleeps.\n\nA zebra sees the cat.\n")
+    folder, exported = trained[1] / "translator", tmp_path / "exported"
+    options = ["--beams", 3, "--nbest", 2, "--replace-unknown", "--check", lines]
+    printed = run("export.py", folder, exported, *options)
+    assert printed[-1] == (
+        "3 of 3 translations are the same in a process without keras_bahdanau and keras"
+    )
+    error = run("export.py", exported, tmp_path / "again", fails=True)
+    assert "Traceback" not in error and "exported" in error
+
+
+def test_align_compares_with_gold_links(trained, run, tmp_path):
+    folder = trained[1] / "translator"
+    for name, text in (("en", "The dog sleeps .\n"), ("fr", "Le chien dort .\n")):
+        (tmp_path / f"story.{name}").write_text(text * 2)
+    # Everything is possible, nothing sure: each link is right.
+    links = " ".join(f"{i}p{j}" for i in range(4) for j in range(4))
+    (tmp_path / "story.fr-en.talp").write_text(f"{links}\n" * 2)
+    found = tmp_path / "links"
+    printed = run("align.py", folder, "--gold", tmp_path, "--output", found)
+    assert printed[1].split() == ["0.0000", "1.0000", "1.0000", "2", "story"]
+    assert printed[-1].split() == ["0.0000", "1.0000", "1.0000", "2", "all"]
+    first, second = found.read_text().splitlines()
+    assert first == second
+    assert sorted(int(link.split("-")[1]) for link in first.split()) == [0, 1, 2, 3]
+    (tmp_path / "story.en").write_text("The dog sleeps .\n")
+    error = run("align.py", folder, "--gold", tmp_path, fails=True)
+    assert "They have 1, 2 and 2." in error and "Traceback" not in error
+    error = run("align.py", folder, "--gold", tmp_path, "--target", "de", fails=True)
+    assert "no links of en and de" in error
 
 
 def test_a_killed_run_that_resumes_ends_where_another_did(
@@ -183,7 +285,7 @@ def example(monkeypatch):
     monkeypatch.syspath_prepend(FOLDER)
     before = set(sys.modules)
     yield importlib.import_module
-    for name in {"arguments", "data", "train", "translate"} - before:
+    for name in {"arguments", "data", "evaluate", "train", "translate"} - before:
         sys.modules.pop(name, None)
 
 

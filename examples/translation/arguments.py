@@ -39,6 +39,60 @@ def _within(value, least, rule, below=float("inf"), exclusive=False):
     return value
 
 
+def add_search(parser):
+    """The options of how to search; `search_settings` reads them."""
+    group = parser.add_argument_group("search")
+    group.add_argument(
+        "--beams", type=positive, metavar="K", help="beam search with K beams"
+    )
+    group.add_argument(
+        "--length-penalty", choices=["none", "gnmt", "average"], help="with beams"
+    )
+    group.add_argument("--alpha", type=float, help="exponent of the length penalty")
+    group.add_argument("--coverage-penalty", type=float, metavar="BETA")
+    group.add_argument(
+        "--max-length", type=positive, metavar="N", help="tokens of a translation"
+    )
+    group.add_argument("--min-length", type=positive, metavar="N")
+    group.add_argument(
+        "--no-repeat-ngram",
+        type=positive,
+        metavar="N",
+        help="no N tokens twice in a translation",
+    )
+    group.add_argument(
+        "--forbid",
+        action="append",
+        metavar="WORD",
+        help="a word never to be used; may be given several times",
+    )
+    group.add_argument(
+        "--no-unknown", action="store_true", help="forbid the unknown word"
+    )
+    group.add_argument(
+        "--replace-unknown",
+        action="store_true",
+        help="the word of the source that it looked at in the place of an unknown one",
+    )
+
+
+def search_settings(args):
+    """What the command line says about the search, as arguments of `Translator`."""
+    settings = {
+        "num_beams": args.beams,
+        "length_penalty": args.length_penalty,
+        "alpha": args.alpha,
+        "coverage_penalty": args.coverage_penalty,
+        "max_length": args.max_length,
+        "min_length": args.min_length,
+        "no_repeat_ngram": args.no_repeat_ngram,
+        "forbidden_words": args.forbid,
+        "allow_unknown": False if args.no_unknown else None,
+        "replace_unknown": args.replace_unknown or None,
+    }
+    return {name: value for name, value in settings.items() if value is not None}
+
+
 def parse_arguments(description, arguments=None):
     """The arguments of train.py; a message and an end where they make no sense."""
     parser = argparse.ArgumentParser(

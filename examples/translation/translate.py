@@ -12,7 +12,13 @@ import sys
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-from arguments import positive  # noqa: E402
+from arguments import (  # noqa: E402
+    add_search,
+    positive,
+    rate,
+    search_settings,
+    seed,
+)
 
 from keras_bahdanau.alignment import format_alignment, hard_alignment  # noqa: E402
 from keras_bahdanau.tf import load_translator  # noqa: E402
@@ -30,35 +36,97 @@ def main():
         help="print a tab and source-target links of tokens behind each translation",
     )
     parser.add_argument(
-        "--beams",
-        type=positive,
-        metavar="K",
-        help="beam search with K beams; what train.py exported has its own number",
+        "--ensemble",
+        type=pathlib.Path,
+        action="append",
+        default=[],
+        metavar="FOLDER",
+        help="another translator of the same codecs, to translate together; may be "
+        "given several times",
     )
+    parser.add_argument("--batch-size", type=positive, default=64)
     parser.add_argument(
+        "--prefix", metavar="TEXT", help="how the translations must begin"
+    )
+    several = parser.add_mutually_exclusive_group()
+    several.add_argument(
         "--nbest",
         type=positive,
         metavar="N",
         help="print the N best translations of each line, each behind its score",
     )
-    parser.add_argument("--batch-size", type=positive, default=64)
+    several.add_argument(
+        "--sample",
+        type=positive,
+        metavar="N",
+        help="print N translations of each line drawn at random, behind their scores",
+    )
+    add_sampling(parser)
+    add_search(parser)
     # Sentences may follow options.
     args = parser.parse_intermixed_args()
-    texts = args.text or (line.rstrip("\r\n") for line in sys.stdin)
-    beams = args.beams or args.nbest
-    settings = {"num_beams": beams, "num_results": args.nbest}
-    settings = {name: value for name, value in settings.items() if value}
+    check(parser, args)
+    settings = search_settings(args)
+    if args.nbest:
+        settings["num_results"] = args.nbest
+        settings.setdefault("num_beams", args.nbest)
+    path = [args.translator, *args.ensemble] if args.ensemble else args.translator
     try:
-        translator = load_translator(args.translator, **settings)
+        translator = load_translator(path, **settings)
     except ValueError as error:
         raise SystemExit(str(error)) from error
-    # A person at the keyboard waits for each line.
-    chunk = 1 if sys.stdin.isatty() else 4096
-    found = translator.stream(texts, args.batch_size, chunk, nbest=bool(args.nbest))
-    for results in found:
-        for result in results if args.nbest else [results]:
-            score = f"{result.score:.4f}\t" if args.nbest else ""
+    texts = args.text or (line.rstrip("\r\n") for line in sys.stdin)
+    for results in translate(translator, texts, args):
+        for result in results:
+            score = f"{result.score:.4f}\t" if args.nbest or args.sample else ""
             print(score + line(result, args.alignments), flush=True)
+
+
+def add_sampling(parser):
+    group = parser.add_argument_group("with --sample")
+    group.add_argument("--temperature", type=rate, default=1.0)
+    group.add_argument("--top-k", type=positive, metavar="N")
+    group.add_argument("--top-p", type=rate, metavar="P")
+    group.add_argument("--seed", type=seed)
+
+
+def check(parser, args):
+    """No argument is put aside without a word."""
+    if not args.sample:
+        for name in ("top_k", "top_p", "seed"):
+            if getattr(args, name) is not None:
+                parser.error(f"argument --{name.replace('_', '-')}: goes with --sample")
+        if args.temperature != 1:
+            parser.error("argument --temperature: goes with --sample")
+    elif args.prefix or args.beams:
+        parser.error("argument --sample: not with --prefix or --beams")
+
+
+def translate(translator, texts, args):
+    """Lists of translations for each text, as they are found."""
+    if not (args.sample or args.prefix):
+        # A person at the keyboard waits for each line.
+        chunk = 1 if sys.stdin.isatty() else 4096
+        nbest = bool(args.nbest)
+        found = translator.stream(texts, args.batch_size, chunk, nbest)
+        yield from found if nbest else ([one] for one in found)
+        return
+    texts = list(texts)
+    if args.sample and not hasattr(translator, "sample"):
+        raise SystemExit(
+            "--sample: what was exported draws nothing; take `translator`."
+        )
+    try:
+        if args.sample:
+            options = args.sample, args.temperature, args.top_k, args.top_p, args.seed
+            yield from translator.sample(texts, *options, batch_size=args.batch_size)
+        else:
+            prefixes = [args.prefix] * len(texts)
+            find = translator.translate_nbest if args.nbest else translator.translate
+            found = find(texts, args.batch_size, prefixes=prefixes)
+            yield from found if args.nbest else ([one] for one in found)
+    except ValueError as error:
+        raise SystemExit(str(error)) from error
 
 
 def line(result, alignments):

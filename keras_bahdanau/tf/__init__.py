@@ -19,12 +19,12 @@ from keras_bahdanau.tf.datasets import parallel_files as parallel_files
 from keras_bahdanau.tf.datasets import parallel_folder as parallel_folder
 from keras_bahdanau.tf.datasets import tfds_pairs as tfds_pairs
 from keras_bahdanau.tf.datasets import translation_batches as translation_batches
+from keras_bahdanau.tf.server import ExportedTranslator as ExportedTranslator
+from keras_bahdanau.tf.server import Translation as Translation
 from keras_bahdanau.tf.tokenization import detokenize as detokenize
 from keras_bahdanau.tf.tokenization import normalize as normalize
 from keras_bahdanau.tf.tokenization import surface as surface
 from keras_bahdanau.tf.tokenization import tokenize as tokenize
-from keras_bahdanau.tf.translator import ExportedTranslator as ExportedTranslator
-from keras_bahdanau.tf.translator import Translation as Translation
 from keras_bahdanau.tf.translator import Translator as Translator
 from keras_bahdanau.tf.translator import load_notes as load_notes
 from keras_bahdanau.tf.translator import load_translator as load_translator

@@ -4,7 +4,9 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from keras_bahdanau.batching import UNK_ID
 from keras_bahdanau.beam import check_penalties
+from keras_bahdanau.tf.codecs import SPECIAL_TOKENS
 from keras_bahdanau.tf.tokenization import surface
 
 
@@ -22,6 +24,20 @@ class DecodingSettings(NamedTuple):
     length_penalty: str = "none"
     alpha: float | None = None
     coverage_penalty: float = 0.0
+    min_length: int = 1
+    min_length_factor: float = 0.0
+    no_repeat_ngram: int = 0
+    forbidden_words: tuple = ()
+
+    @property
+    def needs_beams(self):
+        """Whether greedy search does not know what is asked for."""
+        return bool(
+            self.num_beams > 1
+            or self.min_length > 1
+            or self.min_length_factor
+            or self.no_repeat_ngram
+        )
 
 
 class StringDecoder(tf.Module):
@@ -46,26 +62,64 @@ class StringDecoder(tf.Module):
         self.attends = attends
         self.settings = settings
         self.dictionary = _table(settings.dictionary)
+        self._forbidden = _ids_of(settings.forbidden_words, target_codec)
+        if not settings.allow_unknown:
+            self._forbidden += (target_codec.unk_id,)
 
     def __call__(self, strings):
         """Returns the outputs of `Translator.serve_nbest`, a dictionary."""
+        search = self._beams if self.settings.needs_beams else self._greedy
+        return self._translate(strings, search)
+
+    def greedy(self, strings):
+        """The same by greedy search, whatever the settings say of beams."""
+        return self._translate(strings, self._greedy)
+
+    def constrained(self, strings, prefixes, max_lengths):
+        """The same, each translation with a beginning and a limit of its own."""
+        return self._translate(strings, self._beams, prefixes, max_lengths)
+
+    def sampler(self, **options):
+        """A function that draws translations at random, as `RNNSearch.sample`."""
+
+        def search(source_ids, limits, prefix_ids):
+            longest = _longest(limits)
+            found = self.model.sample(
+                source_ids, longest, forbidden_ids=self._forbidden, **options
+            )
+            return _cut(found, limits)
+
+        return lambda strings: self._translate(strings, search)
+
+    def _translate(self, strings, search, prefixes=None, max_lengths=None):
         ids = self.source_codec.encode(strings)
         source_tokens = self.source_codec.tokenize(strings)
         limits = self._limits(tf.cast(ids.row_lengths(), tf.int32) - 1)
-        found = self._search(padded(ids, 0), limits)
-        longest = tf.reduce_max(tf.concat([tf.reshape(found.lengths, [-1]), [1]], 0))
+        prefix_ids = prefix_tokens = None
+        if prefixes is not None:
+            limits = tf.where(max_lengths > 0, tf.minimum(limits, max_lengths), limits)
+            prefix_ids = self.target_codec.encode(prefixes, add_end=False)
+            prefix_tokens = self.target_codec.tokenize(prefixes)
+            # The beginning and the end always fit.
+            least = tf.cast(prefix_ids.row_lengths(), tf.int32) + 1
+            limits = tf.where(limits > 0, tf.maximum(limits, least), limits)
+            prefix_ids = padded(prefix_ids, 0)
+        found = search(padded(ids, 0), limits, prefix_ids)
+        longest = _longest(found.lengths)
         token_ids = found.token_ids[:, :, :longest]
         weights = found.attention_weights
         if weights is None or not self.attends:
             weights = tf.zeros([*tf.unstack(tf.shape(token_ids)), 0])
         weights = weights[:, :, :longest]
-        tokens, texts = self._words(token_ids, weights, source_tokens)
+        tokens, texts = self._words(token_ids, weights, source_tokens, prefix_tokens)
         # Nothing is an exact translation of nothing.
         best = tf.range(tf.shape(found.scores)[1]) < 1
         empty = tf.equal(limits, 0)[:, None] & best
         return {
             "translations": texts,
             "scores": tf.where(empty, 0.0, found.scores),
+            "lengths": found.lengths,
+            "log_probs": found.log_probs[:, :, :longest],
             "source_tokens": padded(source_tokens, "", 1),
             "target_tokens": tokens,
             "attention_weights": weights,
@@ -80,46 +134,45 @@ class StringDecoder(tf.Module):
         limits = tf.minimum(limits, self.settings.max_length)
         return tf.where(lengths > 0, limits, 0)
 
-    def _search(self, source_ids, limits):
-        """A `SearchResult` with an axis of hypotheses."""
+    def _beams(self, source_ids, limits, prefix_ids):
         settings = self.settings
-        longest = tf.reduce_max(tf.concat([limits, [1]], axis=0))
-        forbidden = () if settings.allow_unknown else (self.target_codec.unk_id,)
-        if settings.num_beams > 1:
-            return self.model.beam_search(
-                source_ids,
-                settings.num_beams,
-                longest,
-                num_results=settings.num_results,
-                forbidden_ids=forbidden,
-                length_limits=limits,
-                length_penalty=settings.length_penalty,
-                alpha=settings.alpha,
-                coverage_penalty=settings.coverage_penalty,
-            )
-        found = self.model.generate(source_ids, longest, forbidden_ids=forbidden)
-        # The batch's limit is that of its longest source; each row has its own.
-        kept = tf.range(longest) < limits[:, None]
-        log_probs = tf.where(kept, found.log_probs, 0.0)
-        weights = found.attention_weights
-        if weights is not None:
-            weights = tf.where(kept[:, :, None], weights, 0.0)[:, None]
-        return found._replace(
-            token_ids=tf.where(kept, found.token_ids, 0)[:, None],
-            lengths=tf.minimum(found.lengths, limits)[:, None],
-            scores=tf.reduce_sum(log_probs, axis=-1)[:, None],
-            log_probs=log_probs[:, None],
-            attention_weights=weights,
+        lengths = tf.reduce_sum(tf.cast(source_ids > 0, tf.int32), axis=1) - 1
+        factor = min(settings.min_length_factor, float(settings.max_length))
+        least = tf.math.ceil(tf.cast(lengths, tf.float32) * factor)
+        least = tf.maximum(tf.cast(least, tf.int32), settings.min_length)
+        return self.model.beam_search(
+            source_ids,
+            settings.num_beams,
+            _longest(limits),
+            num_results=settings.num_results,
+            forbidden_ids=self._forbidden,
+            min_length=tf.minimum(least, limits),
+            length_limits=limits,
+            forced_prefix=prefix_ids,
+            no_repeat_ngram=settings.no_repeat_ngram,
+            length_penalty=settings.length_penalty,
+            alpha=settings.alpha,
+            coverage_penalty=settings.coverage_penalty,
         )
 
-    def _words(self, token_ids, weights, source_tokens):
+    def _greedy(self, source_ids, limits, prefix_ids):
+        longest = _longest(limits)
+        found = self.model.generate(source_ids, longest, forbidden_ids=self._forbidden)
+        parts = (None if part is None else part[:, None] for part in found)
+        return _cut(type(found)(*parts), limits)
+
+    def _words(self, token_ids, weights, source_tokens, prefix_tokens):
         """Target tokens `(B, N, T)`, one under each id, and texts `(B, N)`."""
         shape = tf.shape(token_ids)
         flat = tf.reshape(token_ids, [-1, shape[2]])
         rows = self.target_codec.ids_to_tokens(flat)
-        if self.settings.replace_unknown:
+        if self.settings.replace_unknown or prefix_tokens is not None:
             unknown = tf.equal(flat, self.target_codec.unk_id)
-            instead = self._looked_at(weights, source_tokens)
+            instead = tf.fill(tf.shape(flat), SPECIAL_TOKENS[UNK_ID])
+            if self.settings.replace_unknown:
+                instead = self._looked_at(weights, source_tokens)
+            if prefix_tokens is not None:
+                instead = _beginning(prefix_tokens, instead, shape)
             dense = rows.to_tensor("", shape=[None, None])
             width = tf.shape(dense)[1]
             dense = tf.where(unknown[:, :width], instead[:, :width], dense)
@@ -151,6 +204,40 @@ class StringDecoder(tf.Module):
         return tf.reshape(words, [batch_size * count, length])
 
 
+def _beginning(prefix_tokens, tokens, shape):
+    """`tokens` `(B N, T)` with those of each beginning in their places."""
+    prefix = prefix_tokens.to_tensor("", shape=[None, None])
+    length = tf.shape(prefix)[1]
+    prefix = tf.pad(prefix, [[0, 0], [0, tf.maximum(shape[2] - length, 0)]])
+    prefix = tf.repeat(prefix[:, : shape[2]], shape[1], axis=0)
+    return tf.where(tf.equal(prefix, ""), tokens, prefix)
+
+
+def _longest(lengths):
+    """The largest of the lengths, at least 1."""
+    return tf.reduce_max(tf.concat([tf.reshape(lengths, [-1]), [1]], axis=0))
+
+
+def _cut(found, limits):
+    """What was found, `(B, N, ...)`, with the limit of each sentence.
+
+    The limit of a search is that of its longest sentence.
+    """
+    limits = limits[:, None]
+    kept = tf.range(tf.shape(found.token_ids)[2]) < limits[:, :, None]
+    log_probs = tf.where(kept, found.log_probs, 0.0)
+    weights = found.attention_weights
+    if weights is not None:
+        weights = tf.where(kept[..., None], weights, 0.0)
+    return found._replace(
+        token_ids=tf.where(kept, found.token_ids, 0),
+        lengths=tf.minimum(found.lengths, limits),
+        scores=tf.reduce_sum(log_probs, axis=-1),
+        log_probs=log_probs,
+        attention_weights=weights,
+    )
+
+
 def padded(rows, value, extra=0):
     """A dense tensor of ragged rows, with `extra` columns, and one at least."""
     dense = rows.to_tensor(value)
@@ -167,6 +254,23 @@ def _table(dictionary):
     return tf.lookup.StaticHashTable(pairs, default_value="")
 
 
+def _ids_of(words, codec):
+    """The ids of words that the codec has as one token; a word it lacks has none."""
+    if isinstance(words, (str, bytes)):
+        raise ValueError(
+            "`forbidden_words` must be a list of words. Received one string. Wrap it "
+            "in a list."
+        )
+    found = codec.encode(list(words), add_end=False).to_list() if words else []
+    for word, ids in zip(words, found):
+        if len(ids) != 1:
+            raise ValueError(
+                "A forbidden word must be one token of the target codec. Received "
+                f"{word!r}, which is {len(ids)}. Forbid its first token."
+            )
+    return tuple(ids[0] for ids in found if ids[0] != codec.unk_id)
+
+
 def _check(settings, model, attends):
     for name, least in (
         ("max_length", 1),
@@ -174,6 +278,9 @@ def _check(settings, model, attends):
         ("max_length_offset", 1),
         ("num_beams", 1),
         ("num_results", 1),
+        ("min_length", 1),
+        ("min_length_factor", 0),
+        ("no_repeat_ngram", 0),
     ):
         value = getattr(settings, name)
         if not least <= value < float("inf"):
@@ -194,9 +301,10 @@ def _check(settings, model, attends):
             f"coverage_penalty={settings.coverage_penalty} with num_beams=1. Pass "
             "num_beams=5, say."
         )
-    if settings.num_beams > 1 and not hasattr(model, "beam_search"):
+    if settings.needs_beams and not hasattr(model, "beam_search"):
         raise ValueError(
-            f"Beams need a model with `beam_search`. Received a {type(model).__name__}."
+            "Beams, least lengths and n-grams need a model with `beam_search`. "
+            f"Received a {type(model).__name__}."
         )
     if settings.coverage_penalty and not attends:
         raise ValueError(

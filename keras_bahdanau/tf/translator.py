@@ -1,16 +1,13 @@
 """Translation from strings to strings, in Python and as one SavedModel."""
 
-import itertools
 import json
 import pathlib
-from typing import NamedTuple
 
 import keras
-import numpy as np
 import tensorflow as tf
 
-from keras_bahdanau.models import RNNEncoderDecoder
-from keras_bahdanau.tf.codecs import import_text, load_codec
+from keras_bahdanau.ensembles import RNNEnsemble
+from keras_bahdanau.tf.codecs import load_codec
 from keras_bahdanau.tf.decoding import DecodingSettings, StringDecoder
 from keras_bahdanau.tf.saved_folder import (
     FORMAT,
@@ -21,133 +18,31 @@ from keras_bahdanau.tf.saved_folder import (
     read_settings,
     replacing,
 )
+from keras_bahdanau.tf.server import (
+    ExportedTranslator,
+    Server,
+    Translation,
+    as_list,
+    batches,
+    collect,
+    first,
+    unpack_nbest,
+)
 
 _SAVED_MODEL = "saved_model.pb"
-_OUTPUTS = {
-    "translations",
-    "scores",
-    "source_tokens",
-    "target_tokens",
-    "attention_weights",
+_SIGNATURES = {
+    "serve": "serving_default",
+    "serve_nbest": "nbest",
+    "serve_greedy": "greedy",
+    "serve_constrained": "constrained",
 }
 _STRINGS = tf.TensorSpec([None], tf.string, name="strings")
+_PREFIXES = tf.TensorSpec([None], tf.string, name="prefixes")
+_MAX_LENGTHS = tf.TensorSpec([None], tf.int32, name="max_lengths")
 _IDS = tf.TensorSpec([None, None], tf.int32)
 
 
-class Translation(NamedTuple):
-    """The translation of one sentence.
-
-    Args:
-        text: `str`, the translation.
-        score: float, the sum of the log-probabilities of its tokens; with beams
-            the score of `beam_search`, penalties and all.
-        source_tokens: list of `str`, as the codec splits the source.
-        target_tokens: list of `str`, as the model gave them.
-        attention_weights: array `(T, S)`, a row for each target token and a
-            column for each source token. Where it has one row or column more,
-            that is the end token. `None` for a model without attention.
-    """
-
-    text: str
-    score: float
-    source_tokens: list
-    target_tokens: list
-    attention_weights: np.ndarray | None
-
-
-class _Server:
-    """What translates lists of any length with a function `serve` of one batch."""
-
-    def __call__(self, texts, batch_size=64):
-        """Translates texts.
-
-        Args:
-            texts: list of `str`.
-            batch_size: number of texts in a batch.
-
-        Returns:
-            List of `str`, the translations.
-        """
-        return [one.text for one in self.translate(texts, batch_size)]
-
-    def translate(self, texts, batch_size=64, verbose=0):
-        """Translates texts, and tells what was attended to.
-
-        Texts of similar length are translated together; the results come in
-        the order of `texts`. Which texts share a batch changes nothing.
-
-        Args:
-            texts: list of `str`.
-            batch_size: number of texts in a batch.
-            verbose: 1 for a progress bar.
-
-        Returns:
-            List of `Translation`.
-
-        Raises:
-            ValueError: if `batch_size` is less than 1, or `texts` is one string.
-        """
-        return self._run(self.serve, _unpack, texts, batch_size, verbose)
-
-    def translate_nbest(self, texts, batch_size=64, verbose=0):
-        """Gives the best translations of each text.
-
-        Those that end come first, then those that were cut at their largest
-        length; each kind by falling score.
-
-        Args:
-            texts: list of `str`.
-            batch_size: number of texts in a batch.
-            verbose: 1 for a progress bar.
-
-        Returns:
-            List of a list of `Translation` for each text, with `num_results`
-            of them, or fewer where the search found fewer.
-
-        Raises:
-            ValueError: if `batch_size` is less than 1, or `texts` is one string.
-        """
-        return self._run(self.serve_nbest, _unpack_nbest, texts, batch_size, verbose)
-
-    def stream(self, texts, batch_size=64, chunk_size=4096, nbest=False):
-        """Translates texts that need not fit into memory, in their order.
-
-        Args:
-            texts: iterable of `str`, such as the lines of a file.
-            batch_size: number of texts in a batch.
-            chunk_size: number of texts that are read before the first of them is
-                given back; texts of similar length are looked for among them.
-            nbest: whether to give lists as `translate_nbest` does.
-
-        Yields:
-            What `translate` or `translate_nbest` returns, one by one.
-
-        Raises:
-            ValueError: if a size is less than 1, or `texts` is one string.
-        """
-        _check_texts(texts, "texts")
-        if chunk_size < 1:
-            raise ValueError(f"`chunk_size` must be 1 or more. Received: {chunk_size}.")
-        translate = self.translate_nbest if nbest else self.translate
-        texts = iter(texts)
-        while chunk := list(itertools.islice(texts, chunk_size)):
-            yield from translate(chunk, batch_size)
-
-    def _run(self, serve, unpack, texts, batch_size, verbose):
-        texts = _as_list(texts, "texts")
-        results = [None] * len(texts)
-        batches = _batches([len(text) for text in texts], batch_size)
-        bar = keras.utils.Progbar(len(texts), verbose=verbose)
-        for rows in batches:
-            outputs = serve(tf.constant([texts[row] for row in rows], tf.string))
-            outputs = {name: value.numpy() for name, value in outputs.items()}
-            for row, result in zip(rows, unpack(outputs)):
-                results[row] = result
-            bar.add(len(rows))
-        return results
-
-
-class Translator(_Server, tf.Module):
+class Translator(Server, tf.Module):
     """A model with the codecs of both sides: it translates strings.
 
     `serve` is a `tf.function` of strings `(B,)`, of any `B`, that is traced
@@ -160,12 +55,16 @@ class Translator(_Server, tf.Module):
     - `source_tokens`, `target_tokens`: strings `(B, S)` and `(B, T)`, `""`
       for the end token and behind it;
     - `attention_weights`: floats `(B, T, S)`; `(B, T, 0)` for a model without
-      attention, such as `RNNEncoderDecoder`.
+      attention, such as `RNNEncoderDecoder`;
+    - `lengths`: integers `(B,)`, number of target tokens, the end token counted;
+    - `log_probs`: floats `(B, T)`, the log-probability of each.
 
     `serve_nbest` returns the same of the `N = num_results` best translations:
     all but `source_tokens` have an axis `N` behind the batch. Those that end
     come first, each kind by falling score; where there are fewer, the rest are
-    empty and have score `-inf`.
+    empty and have score `-inf`. `serve_constrained(strings, prefixes,
+    max_lengths)` is that with a beginning and a limit for each translation, and
+    `serve_greedy(strings)` is `serve` by greedy search.
 
     The tokens carry the spacing marks of the codec; `surface` takes them off.
 
@@ -189,6 +88,12 @@ class Translator(_Server, tf.Module):
         num_beams: 1 for `greedy_search`, more for `beam_search`.
         num_results: how many translations `serve_nbest` returns of each text.
         length_penalty, alpha, coverage_penalty: arguments of `beam_search`.
+        min_length: least number of target tokens, the end token counted.
+        min_length_factor: a translation of a source of `n` tokens has no fewer
+            than `min_length_factor * n` tokens either.
+        no_repeat_ngram: `n > 0`: no `n` tokens occur twice in a translation.
+        forbidden_words: words that no translation has, each one token of the
+            target codec.
 
     Call arguments:
         texts: list of `str`.
@@ -236,6 +141,10 @@ class Translator(_Server, tf.Module):
         length_penalty="none",
         alpha=None,
         coverage_penalty=0.0,
+        min_length=1,
+        min_length_factor=0.0,
+        no_repeat_ngram=0,
+        forbidden_words=(),
     ):
         super().__init__(name="translator")
         _check_backend()
@@ -256,21 +165,130 @@ class Translator(_Server, tf.Module):
             length_penalty,
             alpha,
             coverage_penalty,
+            min_length,
+            min_length_factor,
+            no_repeat_ngram,
+            forbidden_words
+            if isinstance(forbidden_words, str)
+            else tuple(forbidden_words),
         )
         self._decoder = StringDecoder(
             model, source_codec, target_codec, self._attends, settings
         )
-        self.serve = tf.function(
-            self._serve, input_signature=[_STRINGS], autograph=False
-        )
         self.serve_nbest = tf.function(
             self._decoder, input_signature=[_STRINGS], autograph=False
         )
-        self._weights_of = tf.function(
-            lambda *ids: tf.cast(model.align(*ids), tf.float32),
+        # Calls the other, so that both are one graph in what is exported.
+        self.serve = tf.function(
+            lambda strings: first(self.serve_nbest(strings)),
+            input_signature=[_STRINGS],
+            autograph=False,
+        )
+        self.serve_greedy = self.serve
+        if settings.needs_beams:
+            self.serve_greedy = tf.function(
+                lambda strings: first(self._decoder.greedy(strings)),
+                input_signature=[_STRINGS],
+                autograph=False,
+            )
+        self.serve_constrained = None
+        if hasattr(model, "beam_search"):
+            self.serve_constrained = tf.function(
+                self._decoder.constrained,
+                input_signature=[_STRINGS, _PREFIXES, _MAX_LENGTHS],
+                autograph=False,
+            )
+        self._score_of = tf.function(
+            lambda *ids: model.score(*ids)[2:],
             input_signature=[_IDS, _IDS],
             autograph=False,
         )
+
+    def sample(
+        self,
+        texts,
+        num_samples=1,
+        temperature=1.0,
+        top_k=None,
+        top_p=None,
+        seed=None,
+        batch_size=64,
+    ):
+        """Draws translations at random, with `RNNSearch.sample`.
+
+        Args:
+            texts: list of `str`.
+            num_samples: number of translations of each.
+            temperature, top_k, top_p: as `keras_bahdanau.sample`.
+            seed: an integer, for the same translations of the same texts in
+                batches of the same size, or `None`.
+            batch_size: number of texts in a batch.
+
+        Returns:
+            List of a list of `num_samples` `Translation`s for each text, in the
+            order in which they were drawn. Their scores are log-probabilities
+            of the model, whatever the temperature.
+
+        Raises:
+            ValueError: as `keras_bahdanau.sample`, or if `batch_size` is less
+                than 1 or `texts` is one string.
+        """
+        serve = tf.function(
+            self._decoder.sampler(
+                num_samples=num_samples,
+                temperature=temperature,
+                top_k=top_k,
+                top_p=top_p,
+                seed=keras.random.SeedGenerator(seed),
+            ),
+            input_signature=[_STRINGS],
+            autograph=False,
+        )
+        return collect(serve, unpack_nbest, [as_list(texts, "texts")], batch_size)
+
+    def score(self, sources, targets, batch_size=64):
+        """Scores and aligns given translations (forced decoding).
+
+        Args:
+            sources: list of `str`.
+            targets: list of `str`, their translations.
+            batch_size: number of pairs in a batch.
+
+        Returns:
+            List of `Translation`: the targets, as if a search had found them.
+            Their scores are log-probabilities, the end token counted.
+
+        Raises:
+            ValueError: if the lists differ in length, or `batch_size` is less
+                than 1.
+        """
+        sources, targets = as_list(sources, "sources"), as_list(targets, "targets")
+        if len(sources) != len(targets):
+            raise ValueError(
+                "`sources` and `targets` must have the same length. Received "
+                f"{len(sources)} and {len(targets)}."
+            )
+        results = [None] * len(sources)
+        for rows in batches([len(text) for text in sources], batch_size):
+            pairs = [sources[row] for row in rows], [targets[row] for row in rows]
+            codecs = self.source_codec, self.target_codec
+            both = [codec.encode(side) for codec, side in zip(codecs, pairs)]
+            found = self._score_of(*(ids.to_tensor() for ids in both))
+            scores, log_probs, weights = (part.numpy() for part in found)
+            widths, lengths = (ids.row_lengths().numpy() for ids in both)
+            tokens = [
+                codec.tokenize(side).to_list() for codec, side in zip(codecs, pairs)
+            ]
+            for index, row in enumerate(rows):
+                length = lengths[index]
+                results[row] = Translation(
+                    targets[row],
+                    float(scores[index]),
+                    *([token.decode() for token in side[index]] for side in tokens),
+                    weights[index, :length, : widths[index]] if self._attends else None,
+                    log_probs[index, :length],
+                )
+        return results
 
     def align(self, sources, targets, batch_size=64):
         """Aligns given translations with their sources (forced decoding).
@@ -285,8 +303,7 @@ class Translator(_Server, tf.Module):
             end tokens counted.
 
         Raises:
-            ValueError: if the lists differ in length, if `batch_size` is less
-                than 1, or if the model has no attention.
+            ValueError: as `score`, or if the model has no attention.
         """
         if not self._attends:
             raise ValueError(
@@ -294,34 +311,16 @@ class Translator(_Server, tf.Module):
                 f"Received a translator of a {type(self.model).__name__}. Translate "
                 "with an RNNSearch."
             )
-        sources, targets = _as_list(sources, "sources"), _as_list(targets, "targets")
-        if len(sources) != len(targets):
-            raise ValueError(
-                "`sources` and `targets` must have the same length. Received "
-                f"{len(sources)} and {len(targets)}."
-            )
-        results = [None] * len(sources)
-        for rows in _batches([len(text) for text in sources], batch_size):
-            source_ids = self.source_codec.encode([sources[row] for row in rows])
-            target_ids = self.target_codec.encode([targets[row] for row in rows])
-            starts = tf.fill([len(rows), 1], tf.constant(self.target_codec.start_id))
-            shifted = tf.concat([starts, target_ids[:, :-1]], axis=1)
-            weights = self._weights_of(source_ids.to_tensor(), shifted.to_tensor())
-            weights = weights.numpy()
-            source_lengths = source_ids.row_lengths().numpy()
-            target_lengths = target_ids.row_lengths().numpy()
-            for index, row in enumerate(rows):
-                results[row] = weights[
-                    index, : target_lengths[index], : source_lengths[index]
-                ]
-        return results
+        found = self.score(sources, targets, batch_size)
+        return [one.attention_weights for one in found]
 
     def export(self, path):
         """Writes one SavedModel that needs nothing but TensorFlow.
 
         `tf.saved_model.load(path).serve(strings)` does what `serve` does; so
-        does the signature `serving_default`. With a `SubwordCodec`,
-        `import tensorflow_text` has to go before.
+        does the signature `serving_default`. The signatures `nbest`, `greedy` and
+        `constrained` are `serve_nbest`, `serve_greedy` and `serve_constrained`.
+        With a `SubwordCodec`, `import tensorflow_text` has to go before.
 
         Args:
             path: name of the folder; a SavedModel that is there is overwritten.
@@ -340,12 +339,19 @@ class Translator(_Server, tf.Module):
         exported.source_codec = self.source_codec
         exported.target_codec = self.target_codec
         exported.dictionary = self._decoder.dictionary
-        exported.serve = self.serve
-        exported.serve_nbest = self.serve_nbest
-        signatures = {
-            "serving_default": self.serve.get_concrete_function(),
-            "nbest": self.serve_nbest.get_concrete_function(),
+        functions = {
+            "serve": self.serve,
+            "serve_nbest": self.serve_nbest,
+            "serve_greedy": self.serve_greedy,
+            "serve_constrained": self.serve_constrained,
         }
+        signatures = {}
+        for name, function in functions.items():
+            if function is not None:
+                # What was traced already; the function itself would be traced anew.
+                traced = function.get_concrete_function()
+                setattr(exported, name, traced)
+                signatures[_SIGNATURES[name]] = traced
         tf.saved_model.save(exported, str(path), signatures=signatures)
 
     def save(self, folder, notes=None):
@@ -380,72 +386,21 @@ class Translator(_Server, tf.Module):
 
     @property
     def _attends(self):
-        return not isinstance(self.model, RNNEncoderDecoder)
+        return getattr(self.model, "has_attention", True)
 
     @property
     def settings(self):
         """The `DecodingSettings`: the arguments that say how to search."""
         return self._decoder.settings
 
-    def _serve(self, strings):
-        outputs = self._decoder(strings)
-        return {
-            name: value if name == "source_tokens" else value[:, 0]
-            for name, value in outputs.items()
-        }
-
-
-class ExportedTranslator(_Server):
-    """A translator read from the SavedModel that `Translator.export` wrote.
-
-    It gives what the `Translator` gave; it cannot align or be trained.
-
-    Masking: as `Translator`.
-
-    Args:
-        path: name of the folder.
-
-    Call arguments:
-        texts: list of `str`.
-        batch_size: number of texts in a batch.
-
-    Returns:
-        List of `str`; `translate` tells more.
-
-    Example:
-
-    >>> import tempfile
-    >>> from keras_bahdanau import RNNSearch
-    >>> from keras_bahdanau.tf import WordCodec
-    >>> codec = WordCodec.train(["a dog"])
-    >>> size = codec.vocabulary_size
-    >>> model = RNNSearch(size, size, embedding_dim=5, units=7)
-    >>> translator = Translator(model, codec, codec)
-    >>> folder = tempfile.mkdtemp()
-    >>> translator.export(folder)
-    >>> ExportedTranslator(folder)(["a dog", ""]) == translator(["a dog", ""])
-    True
-    """
-
-    def __init__(self, path):
-        self._loaded = _load_saved_model(path)
-        signature = self._loaded.signatures.get("serving_default")
-        received = sorted(getattr(signature, "structured_outputs", None) or ())
-        if not hasattr(self._loaded, "serve") or not _OUTPUTS <= set(received):
-            raise ValueError(
-                "`path` must hold a SavedModel that `Translator.export` wrote, whose "
-                f"`serve` returns {sorted(_OUTPUTS)}. Received {path}, which returns "
-                f"{received}. Load that with `tf.saved_model.load`."
-            )
-        self.serve = self._loaded.serve
-        self.serve_nbest = self._loaded.serve_nbest
-
 
 def load_translator(path, **settings):
     """Reads a translator that `Translator.save` or `Translator.export` wrote.
 
     Args:
-        path: name of the folder.
+        path: name of the folder; or a list of names of folders that `save` wrote,
+            whose models then translate as one `RNNEnsemble`, with the codecs and
+            settings of the first.
         **settings: arguments of `Translator` that replace those saved, such as
             `num_beams`; for a translator of `save` only.
 
@@ -456,8 +411,10 @@ def load_translator(path, **settings):
         ImportError: if it was exported with a `SubwordCodec` and
             `tensorflow_text` is not installed.
         ValueError: if the folder holds neither or both, or if a file in it is
-            missing or broken.
+            missing or broken, or if the codecs of several translators differ.
     """
+    if isinstance(path, (list, tuple)):
+        return _load_ensemble(path, settings)
     path = pathlib.Path(path)
     exported, saved = ((path / name).is_file() for name in (_SAVED_MODEL, SETTINGS))
     if exported and saved:
@@ -490,6 +447,34 @@ def load_translator(path, **settings):
         ) from error
 
 
+def _load_ensemble(paths, settings):
+    members = [load_translator(path, **settings) for path in paths]
+    if not members:
+        raise ValueError("`path` must name a folder. Received an empty list.")
+    for path, member in zip(paths, members):
+        if not isinstance(member, Translator):
+            raise ValueError(
+                "An ensemble is made of what `Translator.save` wrote. Received "
+                f"{path}, which was exported."
+            )
+        codecs = (
+            (one.source_codec.get_config(), one.target_codec.get_config())
+            for one in (members[0], member)
+        )
+        if len({json.dumps(configs) for configs in codecs}) > 1:
+            raise ValueError(
+                f"The translators of an ensemble must have the same codecs. Those of "
+                f"{paths[0]} and {path} differ. Train on the same text."
+            )
+    first_one = members[0]
+    return Translator(
+        RNNEnsemble([member.model for member in members]),
+        first_one.source_codec,
+        first_one.target_codec,
+        **first_one.settings._asdict(),
+    )
+
+
 def load_notes(folder):
     """Reads the notes that `Translator.save` was given.
 
@@ -515,76 +500,6 @@ def _load_model(path):
             f"A translator must hold a model. Received {path}, which does not load: "
             f"{error}"
         ) from error
-
-
-def _load_saved_model(path):
-    try:
-        return tf.saved_model.load(str(path))
-    except Exception as error:
-        # Of many kinds; this is how TensorFlow says that it does not know subwords.
-        if "SentencepieceOp" not in str(error):
-            raise ValueError(
-                "`path` must hold a SavedModel that `Translator.export` wrote. "
-                f"Received {path}, which does not load: {error}"
-            ) from error
-    import_text("tensorflow_text", "tensorflow-text")
-    return tf.saved_model.load(str(path))
-
-
-def _unpack(outputs):
-    """The `Translation` of each row of what `serve` returned, in NumPy."""
-    weights = outputs["attention_weights"]
-    for row, text in enumerate(outputs["translations"]):
-        source = [token.decode() for token in outputs["source_tokens"][row] if token]
-        target = [token.decode() for token in outputs["target_tokens"][row] if token]
-        # A row without any weight is behind the end, or cut off.
-        height = int(np.count_nonzero(weights[row].sum(axis=-1) > 0))
-        attended = weights[row, :height, : len(source) + 1]
-        yield Translation(
-            text.decode(),
-            float(outputs["scores"][row]),
-            source,
-            target,
-            attended if weights.shape[-1] else None,
-        )
-
-
-def _unpack_nbest(outputs):
-    """The `Translation`s of each row of what `serve_nbest` returned, in NumPy."""
-    source = outputs.pop("source_tokens")
-    ranks = [
-        list(
-            _unpack(
-                {name: value[:, rank] for name, value in outputs.items()}
-                | {"source_tokens": source}
-            )
-        )
-        for rank in range(outputs["scores"].shape[1])
-    ]
-    for found in zip(*ranks):
-        yield [one for one in found if one.score > -float("inf")]
-
-
-def _batches(lengths, batch_size):
-    """Rows of similar length, batch by batch."""
-    if batch_size < 1:
-        raise ValueError(f"`batch_size` must be 1 or more. Received: {batch_size}.")
-    order = np.argsort(lengths, kind="stable").tolist()
-    for start in range(0, len(order), batch_size):
-        yield order[start : start + batch_size]
-
-
-def _as_list(texts, name):
-    _check_texts(texts, name)
-    return list(texts)
-
-
-def _check_texts(texts, name):
-    if isinstance(texts, (str, bytes)):
-        raise ValueError(
-            f"`{name}` must be a list of strings. Received one string. Wrap it in a "
-            "list."
-        )
 
 
 def _check_backend():

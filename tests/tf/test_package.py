@@ -28,9 +28,8 @@ HOMES = {
         "prepare_grammar",
     },
     "tokenization": {"detokenize", "normalize", "surface", "tokenize"},
+    "server": {"ExportedTranslator", "Translation"},
     "translator": {
-        "ExportedTranslator",
-        "Translation",
         "Translator",
         "load_notes",
         "load_translator",
