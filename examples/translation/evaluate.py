@@ -1,7 +1,7 @@
 """Compares ways of searching with a translator that train.py saved.
 
 python examples/translation/evaluate.py runs/translation/translator \\
-    --data FOLDER --source en --target fr --split test
+    --data FOLDER --source en --target fr --split test --page test.html
 """
 
 import argparse
@@ -12,12 +12,15 @@ import time
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
+import tensorflow as tf  # noqa: E402
 from arguments import positive  # noqa: E402
 
+from keras_bahdanau.pages import AlignmentExample, write_alignment_page  # noqa: E402
 from keras_bahdanau.tf import (  # noqa: E402
     corpus_bleu,
     load_translator,
     parallel_folder,
+    surface,
 )
 
 
@@ -36,9 +39,17 @@ def main():
         "--length-penalty", default="gnmt", choices=["none", "gnmt", "average"]
     )
     parser.add_argument("--alpha", type=float, help="exponent of the length penalty")
+    parser.add_argument(
+        "--page",
+        type=pathlib.Path,
+        metavar="FILE",
+        help="write what the last search found, with its links, as an HTML page",
+    )
     args = parser.parse_args()
     if args.beams == 1:
         parser.error("argument --beams: one beam is greedy search, the first row")
+    if args.page and not args.page.parent.is_dir():
+        parser.error(f"argument --page: no such folder: {args.page.parent}")
     corpus = parallel_folder(args.data, args.source, args.target, args.split)
     corpus = corpus.take(args.limit) if args.limit else corpus
     beams = {
@@ -54,17 +65,39 @@ def main():
         (f"{args.beams} beams, no unknown word", {**beams, "allow_unknown": False}),
         (f"{args.beams} beams, unknown replaced", {**beams, "replace_unknown": True}),
     ):
-        evaluate(load_translator(args.translator, **settings), corpus, name)
+        translator = load_translator(args.translator, **settings)
+        results, bleu = evaluate(translator, corpus, name)
+    if args.page:
+        write_alignment_page(
+            args.page,
+            map(example, results, corpus.targets),
+            title=f"{args.source} to {args.target}, {args.split}",
+            summary=f"{name[0].upper()}{name[1:]}: BLEU {bleu:.2f}",
+        )
+        print(f"{args.page}: the sentence pairs of the last search")
 
 
 def evaluate(translator, corpus, name):
     started = time.time()
-    texts = translator(corpus.sources)
+    results = translator.translate(corpus.sources)
     seconds = time.time() - started
+    texts = [result.text for result in results]
     lowercase = translator.target_codec.lowercase
     plain = corpus_bleu(texts, corpus.targets, lowercase)
     words = corpus_bleu(texts, corpus.targets, lowercase=True, tokenized=True)
     print(f"{plain.score:6.2f} {words.score:6.2f} {seconds:5.0f}  {name}", flush=True)
+    return results, plain.score
+
+
+def example(result, reference):
+    """What the page shows of a translation: its tokens without their spacing marks."""
+    source, target = (
+        surface(tf.constant(tokens, tf.string)).numpy()
+        for tokens in (result.source_tokens, result.target_tokens)
+    )
+    return AlignmentExample(
+        source, target, result.attention_weights, result.score, reference
+    )
 
 
 if __name__ == "__main__":
