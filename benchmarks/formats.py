@@ -8,7 +8,7 @@ crash is a line too. A package that is missing is named. `docs/export.md` has th
 
     python benchmarks/formats.py decoder onnx
 
-makes one attempt alone.
+makes one attempt alone, on the backend of `KERAS_BACKEND`.
 """
 
 import dataclasses
@@ -21,35 +21,28 @@ import typing
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-import keras
-import numpy as np
-from keras import ops, tree
+import keras  # noqa: E402
+import numpy as np  # noqa: E402
+from keras import ops, tree  # noqa: E402
 
-import keras_bahdanau as kb
+import keras_bahdanau as kb  # noqa: E402
 
 PACKAGES = (
-    "keras",
-    "tensorflow",
-    "jax",
-    "torch",
-    "tf2onnx",
-    "jax2onnx",
-    "onnx",
-    "onnxruntime",
-    "ai-edge-litert",
-    "openvino",
-)
-TRANSLATOR = "translator"
-SIZES = ((3, 6, 4), (1, 2, 7), (4, 9, 1), (2, 5, 5))
-# With a fixed S and T only the batch is free.
-FIXED = ((3, 6, 4), (1, 6, 4), (4, 6, 4))
+    "keras tensorflow jax torch tf2onnx jax2onnx onnxscript onnx onnxruntime "
+    "ai-edge-litert litert-torch openvino"
+).split()
+# B, S and T of the batches. Row 1 is half padding, row 2 all padding.
+OPEN = ((3, 6, 4), (1, 2, 7), (4, 9, 1), (2, 5, 5))
+OPEN_BATCH = ((3, 6, 4), (1, 6, 4), (4, 6, 4))
+FIXED = ((3, 6, 4),)
 WORDS, EMBEDDING, UNITS, ATTENTION, TAGS = 31, 8, 11, 7, 5
 SENTENCES = ["the dog sees the cat, the dog sleeps.", "is a cat asleep?"]
 TEXTS = ["the dog sleeps.", "", "a cat sees the dog, the cat is asleep."]
-LARGEST = 1e-4
-TIMEOUT = 1800
+EXACT = 1e-4
+SECONDS = 1800
 LONGEST = 500
 MARK = "result: "
+TRANSLATOR = "translator"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,22 +51,50 @@ class Subject:
 
     Args:
         make: function of `S`, `T` and `unroll` that returns the Keras model.
-        inputs: names of its inputs, and for each the axis letter of its length.
-        numbers: names of those that are numbers of a given size, not ids.
+        inputs: names of its inputs, and for each the letter of its length.
+        sizes: for those that are numbers, not ids, the size of their last axis.
+        by_name: whether the model takes a dictionary.
     """
 
     make: typing.Callable
     inputs: dict
-    numbers: dict = dataclasses.field(default_factory=dict)
+    sizes: dict = dataclasses.field(default_factory=dict)
+    by_name: bool = False
+
+    def arranged(self, feed):
+        return feed if self.by_name else list(feed.values())
 
 
-def tagger(source, target, unroll, reset_after=False, use_cudnn="auto"):
+@dataclasses.dataclass(frozen=True)
+class Way:
+    """A way out of Keras and into something that runs.
+
+    Args:
+        read: function of a path and a subject that returns a function from a
+            feed, a dictionary of arrays, to the flat outputs.
+        format: of `keras.Model.export`.
+        ending: of the file's name.
+        backend: of Keras.
+        batches: the sizes to try.
+        unroll: whether loops are unrolled, for lengths that are fixed.
+    """
+
+    read: typing.Callable
+    format: str = "tf_saved_model"
+    ending: str = ""
+    backend: str = "tensorflow"
+    batches: tuple = OPEN
+    unroll: bool = False
+
+
+def tagger(source, target, unroll, reset_after=False):
     """A bidirectional tagger: ids `(B, S)` to logits `(B, S, TAGS)`."""
     ids = keras.Input((source,), dtype="int32", name="source")
     embedded = keras.layers.Embedding(WORDS, EMBEDDING, mask_zero=True)(ids)
-    memory, _ = kb.BidirectionalGRUEncoder(
-        UNITS, reset_after=reset_after, use_cudnn=use_cudnn, unroll=unroll
-    )(embedded)
+    encoder = kb.BidirectionalGRUEncoder(
+        UNITS, reset_after=reset_after, use_cudnn=False, unroll=unroll
+    )
+    memory, _ = encoder(embedded)
     return keras.Model([ids], keras.layers.Dense(TAGS)(memory))
 
 
@@ -122,34 +143,28 @@ def translation(source, target, unroll, plain=False):
 
 def rnnsearch(source, target, unroll):
     """The complete model, teacher-forced, with its own `export`."""
-    if unroll:
-        raise ValueError("RNNSearch has no option `unroll`")
     return kb.RNNSearch(WORDS, WORDS, embedding_dim=EMBEDDING, units=UNITS)
 
 
 PAIR = {"source": "S", "target": "T"}
 SUBJECTS = {
     "tagger": Subject(tagger, {"source": "S"}),
-    "tagger-reset-after": Subject(
-        lambda *sizes: tagger(*sizes, reset_after=True), {"source": "S"}
-    ),
-    "tagger-no-cudnn": Subject(
-        lambda *sizes: tagger(*sizes, reset_after=True, use_cudnn=False),
-        {"source": "S"},
-    ),
+    "tagger-reset-after": Subject(lambda *sizes: tagger(*sizes, True), {"source": "S"}),
     "attention": Subject(
         attention,
         {"query": "T", "value": "S", "query_mask": "T", "value_mask": "S"},
         {"query": EMBEDDING, "value": UNITS},
     ),
     "decoder": Subject(translation, PAIR),
-    "plain-rnn": Subject(lambda *sizes: translation(*sizes, plain=True), PAIR),
-    "rnnsearch": Subject(rnnsearch, {"source_ids": "S", "target_ids": "T"}),
+    "plain-rnn": Subject(lambda *sizes: translation(*sizes, True), PAIR),
+    "rnnsearch": Subject(
+        rnnsearch, {"source_ids": "S", "target_ids": "T"}, by_name=True
+    ),
 }
 
 
 def draw(subject, batch, source, target):
-    """Arrays by name: of row 1 half is padding, and all of row 2."""
+    """A feed: arrays by the names of the inputs."""
     rng = np.random.default_rng([batch, source, target])
     feed = {}
     for name, letter in subject.inputs.items():
@@ -158,28 +173,18 @@ def draw(subject, batch, source, target):
         ids[1:2, length // 2 :] = 0
         ids[2:3] = 0
         feed[name] = ids > 0 if name.endswith("_mask") else ids
-        if name in subject.numbers:
-            shape = (batch, length, subject.numbers[name])
+        if name in subject.sizes:
+            shape = (batch, length, subject.sizes[name])
             feed[name] = rng.normal(size=shape).astype("float32")
     return feed
 
 
-def arranged(feed):
-    """The feed as a Functional model takes it, or as RNNSearch does."""
-    return feed if "source_ids" in feed else list(feed.values())
-
-
-def call(model, feed):
-    """The flat outputs of a Keras model or layer."""
-    outputs = model(arranged(feed))
-    return [ops.convert_to_numpy(output) for output in tree.flatten(outputs)]
-
-
-def made(subject, fixed):
-    """The model with random weights, called once: to ONNX Keras asks for that."""
-    sizes = (*FIXED[0][1:], True) if fixed else (None, None, False)
+def made(subject, way):
+    """The model with random weights, called once: for ONNX Keras asks for that."""
+    first = way.batches[0]
+    sizes = (*first[1:], True) if way.unroll else (None, None, False)
     model = subject.make(*sizes)
-    call(model, draw(subject, *SIZES[0]))
+    model(subject.arranged(draw(subject, *first)))
     rng = np.random.default_rng(7)
     for weight in model.weights:
         if "seed" not in weight.path:
@@ -187,76 +192,69 @@ def made(subject, fixed):
     return model
 
 
-def saved_model(model, folder):
-    """`tf.saved_model.load`."""
+def export(model, subject, way, path):
+    """`Model.export`; with a signature where all sizes are fixed."""
+    options = {}
+    if way.batches is FIXED:
+        specs = {
+            name: keras.InputSpec(shape=array.shape, dtype=str(array.dtype), name=name)
+            for name, array in draw(subject, *FIXED[0]).items()
+        }
+        specs = subject.arranged(specs)
+        options["input_signature"] = specs if len(specs) == 1 else [specs]
+    model.export(path, format=way.format, verbose=False, **options)
+
+
+def read_saved_model(path, subject):
     import tensorflow as tf
 
-    model.export(folder, verbose=False)
-    loaded = tf.saved_model.load(folder)
+    loaded = tf.saved_model.load(path)
 
     def run(feed):
         feed = {name: tf.constant(array) for name, array in feed.items()}
-        return tree.flatten(loaded.serve(arranged(feed)))
+        return tree.flatten(loaded.serve(subject.arranged(feed)))
 
     return run
 
 
-def tfsm_layer(model, folder):
-    """`keras.layers.TFSMLayer`."""
-    model.export(folder, verbose=False)
-    layer = keras.layers.TFSMLayer(folder, call_endpoint="serve")
-    return lambda feed: call(layer, feed)
+def read_layer(path, subject):
+    layer = keras.layers.TFSMLayer(path, call_endpoint="serve")
+    return lambda feed: tree.flatten(layer(subject.arranged(feed)))
 
 
-def onnx(model, folder):
-    """ONNX Runtime."""
+def renamed(feed, names):
+    """Nested signatures get names of their own; the order stays."""
+    if set(names) == set(feed):
+        return feed
+    return dict(zip(names, feed.values(), strict=True))
+
+
+def read_onnx(path, subject):
     import onnxruntime
 
-    path = f"{folder}/model.onnx"
-    model.export(path, format="onnx", verbose=False)
     session = onnxruntime.InferenceSession(path)
     names = [one.name for one in session.get_inputs()]
-
-    def run(feed):
-        # Names of a nested signature may differ; their order does not.
-        known = set(names) <= set(feed)
-        feed = feed if known else dict(zip(names, feed.values(), strict=True))
-        return session.run(None, {name: feed[name] for name in names})
-
-    return run
+    return lambda feed: session.run(None, renamed(feed, names))
 
 
-def litert(model, folder):
-    """The interpreter of LiteRT."""
+def read_litert(path, subject):
     from ai_edge_litert.interpreter import Interpreter
 
-    return tflite(model, folder, Interpreter)
-
-
-def litert_in_tensorflow(model, folder):
-    """The interpreter within TensorFlow, which once had the Flex delegate."""
-    import tensorflow as tf
-
-    return tflite(model, folder, tf.lite.Interpreter)
-
-
-def tflite(model, folder, interpreter):
-    path = f"{folder}/model.tflite"
-    model.export(path, format="litert", verbose=False)
-    runner = interpreter(path).get_signature_runner()
+    runner = Interpreter(path).get_signature_runner()
+    names = sorted(runner.get_input_details())
 
     def run(feed):
-        outputs = runner(**feed)
+        outputs = runner(**renamed(feed, names))
         return [outputs[name] for name in sorted(outputs)]
 
     return run
 
 
-def openvino_read(path):
-    """Compiles for the CPU: in float32, where its default is the fastest."""
+def read_openvino(path, subject):
     import openvino
 
-    model = openvino.convert_model(path)
+    model = path if path.endswith(".xml") else openvino.convert_model(path)
+    # By default it computes in bfloat16 where the processor can.
     hints = {"INFERENCE_PRECISION_HINT": "f32"}
     compiled = openvino.Core().compile_model(model, "CPU", hints)
 
@@ -267,77 +265,52 @@ def openvino_read(path):
     return run
 
 
-def openvino(model, folder):
-    """OpenVINO from a SavedModel."""
-    model.export(folder, verbose=False)
-    return openvino_read(folder)
-
-
-def openvino_keras(model, folder):
-    """OpenVINO by Keras' `format="openvino"`."""
-    path = f"{folder}/model.xml"
-    model.export(path, format="openvino", verbose=False)
-    return openvino_read(path)
-
-
-def openvino_onnx(model, folder):
-    """OpenVINO from ONNX."""
-    path = f"{folder}/model.onnx"
-    model.export(path, format="onnx", verbose=False)
-    return openvino_read(path)
-
-
-# The function, the Keras backend, and whether S and T are fixed and loops unrolled.
+ONNX = {"read": read_onnx, "format": "onnx", "ending": "model.onnx"}
+LITERT = {"read": read_litert, "format": "litert", "ending": "model.tflite"}
+IR = {"read": read_openvino, "format": "openvino", "ending": "model.xml"}
+UNROLLED = {"batches": OPEN_BATCH, "unroll": True}
 WAYS = {
-    "saved-model": (saved_model, "tensorflow", False),
-    "saved-model-jax": (saved_model, "jax", False),
-    "saved-model-torch": (saved_model, "torch", False),
-    "tfsm-layer": (tfsm_layer, "tensorflow", False),
-    "onnx": (onnx, "tensorflow", False),
-    "onnx-jax": (onnx, "jax", False),
-    "onnx-torch": (onnx, "torch", False),
-    "litert": (litert, "tensorflow", False),
-    "litert-unrolled": (litert, "tensorflow", True),
-    "litert-in-tensorflow": (litert_in_tensorflow, "tensorflow", False),
-    "openvino": (openvino, "tensorflow", False),
-    "openvino-keras": (openvino_keras, "tensorflow", False),
-    "openvino-keras-unrolled": (openvino_keras, "tensorflow", True),
-    "openvino-onnx": (openvino_onnx, "tensorflow", False),
+    "saved-model": Way(read_saved_model),
+    "saved-model-jax": Way(read_saved_model, backend="jax"),
+    "saved-model-torch": Way(read_saved_model, backend="torch"),
+    "tfsm-layer": Way(read_layer),
+    "onnx": Way(**ONNX),
+    "onnx-jax": Way(**ONNX, backend="jax"),
+    "onnx-jax-unrolled": Way(**ONNX, **UNROLLED, backend="jax"),
+    "onnx-torch": Way(**ONNX, backend="torch"),
+    "onnx-torch-fixed": Way(**ONNX, backend="torch", batches=FIXED),
+    "litert": Way(**LITERT),
+    "litert-unrolled": Way(**LITERT, **UNROLLED),
+    "litert-torch-fixed": Way(**LITERT, backend="torch", batches=FIXED),
+    "openvino": Way(read_openvino),
+    "openvino-keras": Way(**IR),
+    "openvino-keras-unrolled": Way(**IR, **UNROLLED),
+    "openvino-onnx": Way(**{**ONNX, "read": read_openvino}),
 }
 
 
-def difference(subject, model, run, sizes):
-    """The largest difference over all sizes; raises where an output is not as it is.
-
-    And how many outputs there are beside those of the model.
-    """
-    worst, more = 0.0, 0
-    for size in sizes:
-        feed = draw(subject, *size)
-        expected, found = call(model, feed), run(feed)
-        more = len(found) - len(expected)
-        for one, other in zip(found, expected):
-            one = np.asarray(one)
-            if one.shape != other.shape:
-                raise ValueError(
-                    f"shape {one.shape} for {other.shape} at B, S, T = {size}"
-                )
-            if not np.isfinite(one).all():
-                raise ValueError(f"not finite at B, S, T = {size}")
-            worst = max(worst, float(np.abs(one - other).max()))
-    return worst, more
-
-
-def compared(name, way):
+def compared(subject, way):
     """The verdict on a Keras model."""
-    export, _, fixed = WAYS[way]
-    subject = SUBJECTS[name]
-    model = made(subject, fixed)
+    model = made(subject, way)
+    worst, more = 0.0, 0
     with tempfile.TemporaryDirectory() as folder:
-        run = export(model, folder)
-        worst, more = difference(subject, model, run, FIXED if fixed else SIZES)
-    verdict = "works" if worst < LARGEST else "runs, but is not exact"
-    extra = f", {more} outputs too many" if more else ""
+        path = os.path.join(folder, way.ending) if way.ending else folder
+        export(model, subject, way, path)
+        run = way.read(path, subject)
+        for size in way.batches:
+            feed = draw(subject, *size)
+            expected = tree.flatten(model(subject.arranged(feed)))
+            found = list(run(feed))
+            more = len(found) - len(expected)
+            for one, other in zip(found, map(ops.convert_to_numpy, expected)):
+                one = np.asarray(one)
+                if one.shape != other.shape or not np.isfinite(one).all():
+                    raise ValueError(
+                        f"B, S, T = {size} gave {one.shape} for {other.shape}: {one}"
+                    )
+                worst = max(worst, float(np.abs(one - other).max()))
+    verdict = "works" if worst < EXACT else "runs, but is not exact"
+    extra = f", {more} outputs more than the model has" if more else ""
     return f"{verdict}, largest difference {worst:.1e}{extra}"
 
 
@@ -356,40 +329,35 @@ def translator_compared(way):
     with tempfile.TemporaryDirectory() as folder:
         translator.export(folder)
         found = STRING_WAYS[way](folder, strings)
-    same = (found["translations"] == expected["translations"]).numpy().all()
-    worst = np.abs(found["attention_weights"] - expected["attention_weights"]).max()
-    verdict = "works" if same else "runs, but other translations"
-    return f"{verdict}, largest difference {worst:.1e}"
+    if found is None:
+        return "converts; what it gives was not compared"
+    worst = max(np.abs(found[name] - expected[name]).max() for name in NUMBERS)
+    for name in set(expected) - set(NUMBERS):
+        if (np.asarray(found[name]) != expected[name].numpy()).any():
+            return f"runs, but gives other {name}"
+    return f"works, largest difference {worst:.1e}"
 
 
 def strings_onnx(folder, strings):
     import tensorflow as tf
     import tf2onnx
 
-    serve = tf.saved_model.load(folder).serve
     tf2onnx.convert.from_function(
-        serve, [tf.TensorSpec([None], tf.string)], output_path=f"{folder}/model.onnx"
+        tf.saved_model.load(folder).serve, [tf.TensorSpec([None], tf.string)]
     )
-    import onnxruntime
-
-    onnxruntime.InferenceSession(f"{folder}/model.onnx")
-    raise NotImplementedError("it converts and loads: compare what it gives")
 
 
 def strings_litert(folder, strings):
     import tensorflow as tf
-    from ai_edge_litert.interpreter import Interpreter
 
     converter = tf.lite.TFLiteConverter.from_saved_model(folder)
-    kinds = tf.lite.OpsSet
-    converter.target_spec.supported_ops = [kinds.TFLITE_BUILTINS, kinds.SELECT_TF_OPS]
-    runner = Interpreter(model_content=converter.convert()).get_signature_runner()
-    return runner(strings=strings.numpy())
+    converter.convert()
 
 
 def strings_openvino(folder, strings):
-    openvino_read(folder)
-    raise NotImplementedError("it converts and compiles: compare what it gives")
+    import openvino
+
+    openvino.convert_model(folder)
 
 
 def strings_saved_model(folder, strings):
@@ -398,13 +366,14 @@ def strings_saved_model(folder, strings):
     return tf.saved_model.load(folder).serve(strings)
 
 
-def strings_tfsm_layer(folder, strings):
+def strings_layer(folder, strings):
     return keras.layers.TFSMLayer(folder, call_endpoint="serve")(strings)
 
 
+NUMBERS = ("scores", "attention_weights")
 STRING_WAYS = {
     "saved-model": strings_saved_model,
-    "tfsm-layer": strings_tfsm_layer,
+    "tfsm-layer": strings_layer,
     "onnx": strings_onnx,
     "litert": strings_litert,
     "openvino": strings_openvino,
@@ -416,7 +385,7 @@ def attempt(name, way):
     try:
         if name == TRANSLATOR:
             return translator_compared(way)
-        return compared(name, way)
+        return compared(SUBJECTS[name], WAYS[way])
     except ImportError as error:
         return f"missing: {shortened(error)}"
     except Exception as error:
@@ -432,13 +401,13 @@ def in_a_process(name, way):
     try:
         found = subprocess.run(
             [sys.executable, __file__, name, way],
-            env={**os.environ, "KERAS_BACKEND": WAYS[way][1]},
+            env={**os.environ, "KERAS_BACKEND": WAYS[way].backend},
             capture_output=True,
             text=True,
-            timeout=TIMEOUT,
+            timeout=SECONDS,
         )
     except subprocess.TimeoutExpired:
-        return f"takes more than {TIMEOUT} s"
+        return f"takes more than {SECONDS} s"
     for line in found.stdout.splitlines():
         if line.startswith(MARK):
             return line.removeprefix(MARK)
@@ -446,10 +415,10 @@ def in_a_process(name, way):
 
 
 def jobs():
-    """All pairs of a model and a way; RNNSearch has no fixed sizes."""
+    """All pairs of a model and a way; RNNSearch has no option `unroll`."""
     for name in SUBJECTS:
-        for way, (_, _, fixed) in WAYS.items():
-            if not (fixed and name == "rnnsearch"):
+        for way in WAYS:
+            if not (WAYS[way].unroll and name == "rnnsearch"):
                 yield name, way
     for way in STRING_WAYS:
         yield TRANSLATOR, way

@@ -124,7 +124,7 @@ def average_models(models):
     >>> models = [RNNSearch(11, 13, embedding_dim=5, units=7) for _ in range(2)]
     >>> for value, model in enumerate(models):
     ...     model.build()
-    ...     model.readout.output_kernel.assign(value * keras.ops.ones((7, 13)))
+    ...     _ = model.readout.output_kernel.assign(value * keras.ops.ones((7, 13)))
     >>> mean = average_models(models)
     >>> float(mean.readout.output_kernel[0, 0])
     0.5

@@ -215,6 +215,7 @@ def test_links_follow_the_lines_of_a_long_sentence_at_any_width(show):
 def test_pairs_are_sorted_both_ways(show):
     """Who has no score comes last both times; equals keep their order."""
     page = show(sentences())
+    page.get_by_role("button", name="Ascending").click()
     for order, ascending, descending in (
         ("Source length", [2, 3, 4, 5, 1], [1, 5, 4, 3, 2]),
         ("Score", [3, 1, 2, 4, 5], [4, 2, 1, 3, 5]),
@@ -223,11 +224,11 @@ def test_pairs_are_sorted_both_ways(show):
         ("Order of the text", [1, 2, 3, 4, 5], [5, 4, 3, 2, 1]),
     ):
         page.locator("#sort").select_option(order)
-        assert labels(page) == ascending, order
-        page.get_by_role("button", name="Ascending").click()
         assert labels(page) == descending, order
         page.get_by_role("button", name="Descending").click()
         assert labels(page) == ascending, order
+        page.get_by_role("button", name="Ascending").click()
+        assert labels(page) == descending, order
 
 
 def test_without_scores_there_is_no_order_by_score(show):
@@ -250,7 +251,7 @@ def test_the_filter_keeps_pairs_that_have_all_words(show):
         ("爱你", [6]),
         ("you.", [6]),
         ("l'élan", [7]),
-        ("fivetwo", []),
+        ("onetwo", []),
         ("", [1, 2, 3, 4, 5, 6, 7]),
     ):
         box.fill(query)
@@ -350,15 +351,20 @@ def test_on_paper_all_pairs_are_drawn(show):
     assert page.pdf().startswith(b"%PDF")
     assert page.locator(".alignment").count() == 31
     assert page.locator("body.is-printing").count() == 0
-    page.evaluate("() => dispatchEvent(new Event('beforeprint'))")
-    np.testing.assert_allclose(
-        link_ends(page, ".page-pair:first-child .alignment-link")[0],
-        (
-            middle(token(page, "source", 0), "bottom"),
-            middle(token(page, "target", 0), "top"),
-        ),
-        atol=0.2,
+    # Before the browser does anything else, the links fit the width of the paper.
+    ends = page.evaluate(
+        """() => {
+          dispatchEvent(new Event("beforeprint"));
+          const box = (selector) =>
+            document.querySelector(".page-pair " + selector).getBoundingClientRect();
+          const token = box(".alignment-source .alignment-token:last-of-type");
+          const start = (token.left + token.right) / 2 - box(".alignment-links").left;
+          const paths = [...document.querySelectorAll(".page-pair:first-child path")];
+          return [start, paths.map((path) => path.getAttribute("d"))];
+        }"""
     )
+    starts = [float(re.match(r"M([\d.]+) ", curve)[1]) for curve in ends[1]]
+    assert max(starts) == pytest.approx(ends[0], abs=0.2)
 
 
 def test_text_stands_out_in_both_colour_schemes(show):

@@ -189,18 +189,13 @@ var renderPair = (function () {
         act(event.target.closest(".alignment-token"), event);
         update();
       });
-    on("pointerover", (token, event) => {
-      if (event.pointerType !== "touch") hovered = token;
-    });
+    on("pointerover", (token) => (hovered = token));
     on("pointerleave", () => (hovered = null));
     on("pointerdown", () => (before = chosen));
     on("focusin", (token) => (chosen = token));
     on("focusout", () => (chosen = null));
     on("click", (token) => {
-      if (!token) return;
-      chosen = token === before ? null : token;
-      if (!chosen) token.blur();
-      before = null;
+      if (token) chosen = token === before ? null : token;
     });
     on("keydown", (token, event) => {
       if (event.key === "Escape") hovered = chosen = null;
