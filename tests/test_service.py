@@ -134,6 +134,7 @@ def test_no_more_of_a_body_is_read_than_the_limit_allows(play):
         b'{"texts": ["a"], "nbest": 0}',
         b'{"texts": ["a"], "nbest": "1"}',
         b'{"texts": ["a"], "beams": 5}',
+        b'{"texts": ["a"], "%s": 5}' % (b"a" * 10_000),
         b"[" * 100_000,
         b'{"texts": ["a"], "nbest": ' + b"1" * 5000 + b"}",
     ],
@@ -142,7 +143,8 @@ def test_what_is_no_query_gets_an_explanation(play, body):
     async def scenario(client):
         headers = {"content-type": "application/json; charset=utf-8"}
         answer = await client.http.post("/translate", content=body, headers=headers)
-        assert answer.status_code == 422 and answer.json()["error"]["message"]
+        assert answer.status_code == 422
+        assert 0 < len(answer.json()["error"]["message"]) < 300
         plain = await client.http.post("/translate", content=body)
         assert plain.status_code == 415
 
@@ -272,6 +274,23 @@ def test_it_is_alive_before_it_is_ready(play):
         assert await states() == [200, 503, 503]
 
     play(scenario, load=load, ready=False)
+
+
+@pytest.mark.parametrize(
+    ("load", "state"), [(Fake, "ready"), (lambda: 1 / 0, "failed")]
+)
+def test_it_says_when_it_is_ready_or_has_failed(example, load, state):
+    states, told = [], threading.Event()
+
+    def loaded():
+        states.append(service.state)
+        told.set()
+
+    service = example.service.Service(load, example.service.Limits(), loaded)
+    service.start()
+    assert told.wait(LIMIT_S) and states == [state]
+    assert isinstance(service.error, ZeroDivisionError) == (state == "failed")
+    service.close(LIMIT_S)
 
 
 def test_what_hangs_is_no_longer_healthy(play):

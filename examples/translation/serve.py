@@ -209,14 +209,15 @@ def make_server(args):
     started = time.monotonic()
 
     def load():
-        model = Model(args.translator, **settings)
-        print(f"Ready after {time.monotonic() - started:.1f} s", flush=True)
-        return model
+        return Model(args.translator, **settings)
 
-    def stop():
-        server.should_exit = True
+    def loaded():
+        if service.error is not None:
+            server.should_exit = True
+        else:
+            print(f"Ready after {time.monotonic() - started:.1f} s", flush=True)
 
-    service = Service(load, limits, stop)
+    service = Service(load, limits, loaded)
     config = uvicorn.Config(
         make_app(service),
         lifespan="on",

@@ -107,29 +107,31 @@ class Service:
         load: function that returns the model. It has `num_results`, the number of
             translations that it can give of a text.
         limits: `Limits`.
-        failed: function to call when `load` raised; the exception is then `error`.
+        loaded: function to call when it is ready, or `error` is what `load` raised.
     """
 
-    def __init__(self, load, limits, failed=lambda: None):
+    def __init__(self, load, limits, loaded=lambda: None):
         self.limits, self.measures = limits, Measures()
         self.query_model = _query_model(limits)
         self.error = self.model = self.batcher = None
         self._draining = False
-        self._load, self._failed = load, failed
+        self._load, self._loaded = load, loaded
         self._loading = threading.Thread(target=self._prepare, daemon=True)
 
     def start(self):
         self._loading.start()
 
     def _prepare(self):
-        limits = self.limits
         try:
             self.model = self._load()
+            self.batcher = self._batcher()
         except BaseException as error:
             self.error = error
-            self._failed()
-            return
-        self.batcher = MicroBatcher(
+        self._loaded()
+
+    def _batcher(self):
+        limits = self.limits
+        batcher = MicroBatcher(
             self._batch,
             max_batch=limits.max_batch,
             max_wait_s=limits.max_wait_ms / 1000,
@@ -138,7 +140,8 @@ class Service:
             length=lambda job: len(job.text),
             dropped=self.measures.dropped.inc,
         )
-        self.measures.waiting.set_function(lambda: self.batcher.num_waiting)
+        self.measures.waiting.set_function(lambda: batcher.num_waiting)
+        return batcher
 
     @property
     def state(self):
@@ -242,7 +245,8 @@ class Service:
         where = "".join(
             f"[{part}]" if isinstance(part, int) else f".{part}" for part in place
         )
-        where = f"{where[1:]}: " if where else ""
+        # A name can be as long as the body.
+        where = f"{where[1:100]}: " if where else ""
         return Refused(422, "invalid", f"{where}{first['msg']}.")
 
     async def _results(self, request, jobs):
@@ -251,7 +255,7 @@ class Service:
             futures = self.batcher.submit(jobs)
         except QueueFull as error:
             most = self.limits.max_queue
-            message = f"{most} texts wait at most, and so many do. Try again later."
+            message = f"{most} texts may wait, and there is no room for these now."
             raise Refused(503, "queue_full", message, max_queue=most) from error
         except Closed as error:
             raise Refused(503, "draining", "The service is shutting down.") from error
