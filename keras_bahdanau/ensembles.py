@@ -73,6 +73,9 @@ class RNNEnsemble(Generation):
         )
         return ensemble(functions), list(states)
 
+    def call(self, inputs, training=False):
+        return ops.cast(super().call(inputs, training), self.compute_dtype)
+
     def _decode(self, source_ids, target_ids, training):
         found = [
             model._decode(source_ids, target_ids, training) for model in self.models

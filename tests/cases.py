@@ -388,6 +388,29 @@ def model_case(name, model_class, weights, **options):
     )
 
 
+def ensemble(source_size, target_size, units, **settings):
+    """Two models of different sizes as one."""
+    return kb.RNNEnsemble(
+        kb.RNNSearch(
+            source_size, target_size, units=size, attention_units=A, **settings
+        )
+        for size in (units, units + 2)
+    )
+
+
+def search_weights(units):
+    """The number of weights of such an `RNNSearch`."""
+    parts = [
+        EMBEDDINGS,
+        3 * gru(M, units),
+        units * (units + 1),
+        3 * units * 2 * units,
+        A * (units + 2 * units + 1),
+        2 * E * (units + M + 2 * units + 1) + TARGET_V * (E + 1),
+    ]
+    return sum(parts)
+
+
 MODELS = [
     model_case(
         "RNNSearch",
@@ -444,6 +467,9 @@ MODELS = [
         + readout_weights(2 * U),
         bidirectional=True,
         bridge="backward",
+    ),
+    model_case(
+        "RNNEnsemble", ensemble, search_weights(U) + search_weights(U + 2), dropout=0.2
     ),
 ]
 
