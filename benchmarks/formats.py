@@ -4,7 +4,7 @@
 
 prints a line for each model and way out of Keras: the largest difference from what
 the Keras model gives, or the error. Each attempt is a process of its own, so that a
-crash is a line too. A package that is missing is named. `docs/export.md` has the table.
+crash is a line too. A package that is missing is named.
 
     python benchmarks/formats.py decoder onnx
 
