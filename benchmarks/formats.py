@@ -339,19 +339,26 @@ def translator_compared(way):
 
 
 def strings_onnx(folder, strings):
+    import onnxruntime
     import tensorflow as tf
     import tf2onnx
 
+    loaded, spec = tf.saved_model.load(folder), [tf.TensorSpec([None], tf.string)]
+    path = os.path.join(folder, "model.onnx")
     tf2onnx.convert.from_function(
-        tf.saved_model.load(folder).serve, [tf.TensorSpec([None], tf.string)]
+        tf.function(loaded.serve, spec), spec, output_path=path
     )
+    onnxruntime.InferenceSession(path)
 
 
 def strings_litert(folder, strings):
     import tensorflow as tf
+    from ai_edge_litert.interpreter import Interpreter
 
     converter = tf.lite.TFLiteConverter.from_saved_model(folder)
-    converter.convert()
+    kinds = tf.lite.OpsSet
+    converter.target_spec.supported_ops = [kinds.TFLITE_BUILTINS, kinds.SELECT_TF_OPS]
+    Interpreter(model_content=converter.convert()).allocate_tensors()
 
 
 def strings_openvino(folder, strings):

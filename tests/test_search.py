@@ -182,7 +182,7 @@ WRITES = {
     "tensorflow": {"Placeholder", "TensorScatterUpdate", "Identity"},
     "jax": {"scatter"},
     # With torch this is the whole search: it starts and turns the record, too.
-    "torch": {"clone", "to", "cat", "swapaxes"},
+    "torch": {"clone", "to", "cat", "moveaxis"},
 }
 
 
