@@ -129,7 +129,7 @@ def average_models(models):
     ...     model.build()
     ...     _ = model.readout.output_kernel.assign(value * keras.ops.ones((7, 13)))
     >>> mean = average_models(models)
-    >>> float(mean.readout.output_kernel[0, 0])
+    >>> float(keras.ops.convert_to_numpy(mean.readout.output_kernel)[0, 0])
     0.5
 
     Reference: Junczys-Dowmunt, Dwojak and Sennrich 2016 (W16-2316), section 3.1.
