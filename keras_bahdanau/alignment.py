@@ -64,7 +64,7 @@ def format_alignment(sure, possible=()):
     >>> format_alignment([(1, 2), (0, 0)], possible=[(0, 0), (0, 1)])
     '0-0 0p1 1-2'
     """
-    sure, possible = _links(sure, "sure"), _links(possible, "possible")
+    sure, possible = link_set(sure, "sure"), link_set(possible, "possible")
     return " ".join(
         f"{i}{'-' if (i, j) in sure else 'p'}{j}" for i, j in sorted(sure | possible)
     )
@@ -321,17 +321,17 @@ def _counts(hypotheses, sure, possible):
         )
     counts = dict.fromkeys(("hypothesis", "sure", "hits_sure", "hits_possible"), 0)
     for found, certain, maybe in zip(hypotheses, sure, possible):
-        found = _links(found, "hypotheses")
-        certain = _links(certain, "sure")
+        found = link_set(found, "hypotheses")
+        certain = link_set(certain, "sure")
         counts["hypothesis"] += len(found)
         counts["sure"] += len(certain)
         counts["hits_sure"] += len(found & certain)
-        counts["hits_possible"] += len(found & (certain | _links(maybe, "possible")))
+        counts["hits_possible"] += len(found & (certain | link_set(maybe, "possible")))
     return counts
 
 
-def _links(links, name):
-    """A set of pairs of plain integers, or an error that shows what is not one."""
+def link_set(links, name):
+    """A set of pairs of plain integers, or a `ValueError` that shows what is none."""
     result = set()
     for link in links:
         try:

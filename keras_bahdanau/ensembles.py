@@ -1,13 +1,12 @@
 """Several models as one: by the mean of their probabilities, or of their weights."""
 
-import math
 import os
 
 import keras
 from keras import ops
 
 from keras_bahdanau.generation import Generation
-from keras_bahdanau.search import ensemble
+from keras_bahdanau.search import ensemble, mean_log_probs
 
 
 @keras.saving.register_keras_serializable(package="keras_bahdanau")
@@ -77,14 +76,12 @@ class RNNEnsemble(Generation):
         return ops.cast(super().call(inputs, training), self.compute_dtype)
 
     def _decode(self, source_ids, target_ids, training):
-        found = [
-            model._decode(source_ids, target_ids, training) for model in self.models
-        ]
-        logits, weights = zip(*found)
-        log_probs = [
+        logits, weights = zip(
+            *(model._decode(source_ids, target_ids, training) for model in self.models)
+        )
+        log_probs = mean_log_probs(
             ops.log_softmax(ops.cast(part, "float32"), axis=-1) for part in logits
-        ]
-        log_probs = ops.logsumexp(ops.stack(log_probs), axis=0) - math.log(len(found))
+        )
         weights = [ops.cast(part, "float32") for part in weights]
         return log_probs, ops.mean(ops.stack(weights), axis=0)
 

@@ -17,6 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from keras_bahdanau.alignment import link_set
+
 _WEB = pathlib.Path(__file__).parent / "web"
 _LEAST = 0.015  # As in alignment.js: what is less is neither drawn nor named.
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -235,20 +237,13 @@ def _score(score, name):
 
 def _links(links, columns, rows, name):
     """A set of pairs of plain integers, within the tokens."""
-    result = set()
-    for link in links:
-        try:
-            i, j = (int(position) for position in link)
-            fits = 0 <= i < columns and 0 <= j < rows and (i, j) == tuple(link)
-        except (TypeError, ValueError):
-            fits = False
-        if not fits:
+    result = link_set(links, name)
+    for i, j in sorted(result):
+        if i >= columns or j >= rows:
             raise ValueError(
-                f"{name} must hold pairs (source position, target position), counted "
-                f"from 0, of {columns} source and {rows} target tokens. Received: "
-                f"{link!r}. Text such as '0-0 1-2' goes through `parse_alignment`."
+                f"`{name}` must hold pairs (source position, target position) of "
+                f"{columns} source and {rows} target tokens. Received: {(i, j)}."
             )
-        result.add((i, j))
     return result
 
 

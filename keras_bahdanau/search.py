@@ -218,13 +218,18 @@ def ensemble(step_fns):
             for one, own in zip(step_fns, states, strict=True)
         ]
         log_probs, states, weights = zip(*found)
-        log_probs = [ops.cast(part, "float32") for part in log_probs]
-        log_probs = ops.logsumexp(ops.stack(log_probs), axis=0) - math.log(len(found))
+        log_probs = mean_log_probs(log_probs)
         if any(part is None for part in weights):
             return log_probs, list(states)
         return log_probs, list(states), ops.mean(ops.stack(weights), axis=0)
 
     return step_fn
+
+
+def mean_log_probs(log_probs):
+    """The logarithm of the mean of the probabilities of several models, in float32."""
+    log_probs = ops.stack([ops.cast(part, "float32") for part in log_probs])
+    return ops.logsumexp(log_probs, axis=0) - math.log(log_probs.shape[0])
 
 
 def _left(log_probs, top_k, top_p):

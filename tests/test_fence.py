@@ -24,6 +24,7 @@ MAY_IMPORT = {
     "encoder_decoder": LAYERS | {"generation", "initializers", "recipes"},
     "ensembles": {"generation", "search"},
     "metrics": {"losses"},
+    "pages": {"alignment"},
     "search": {"weights"},
     "encoder": {"initializers", "weights"},
     "readout": {"weights"},

@@ -220,10 +220,10 @@ def test_the_web_files_are_part_of_the_package():
         ({"score": "good"}, "finite number or None. Received: 'good'"),
         ({"source_tokens": "a dog"}, r"\[1\].source_tokens must be a list .* Split it"),
         ({"target_tokens": b"un chien"}, r"examples\[1\].target_tokens must be a list"),
-        ({"links": [(3, 0)]}, r"\[1\].links must hold pairs .* Received: \(3, 0\)"),
+        ({"links": [(3, 0)]}, r"\[1\].links` must hold pairs .* Received: \(3, 0\)"),
         ({"links": [(0, -1)]}, r"Received: \(0, -1\)"),
         ({"links": "0-0"}, "goes through `parse_alignment`"),
-        ({"possible_links": [(0.5, 0)]}, r"examples\[1\].possible_links must hold"),
+        ({"possible_links": [(0.5, 0)]}, r"examples\[1\].possible_links` must hold"),
     ],
 )
 def test_an_example_that_does_not_fit_is_refused(change, message, tmp_path):

@@ -77,9 +77,13 @@ def add_search(parser):
 
 
 def search_settings(args):
-    """What the command line says about the search, as arguments of `Translator`."""
+    """What the command line says about the search, as arguments of `Translator`.
+
+    `--nbest N`, which each program describes by itself, asks for `N` beams at least.
+    """
     settings = {
-        "num_beams": args.beams,
+        "num_results": args.nbest,
+        "num_beams": args.beams or args.nbest,
         "length_penalty": args.length_penalty,
         "alpha": args.alpha,
         "coverage_penalty": args.coverage_penalty,

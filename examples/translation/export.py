@@ -56,9 +56,6 @@ def main():
     parser.add_argument("--limit", type=positive, default=1000, metavar="N")
     args = parser.parse_args()
     settings = search_settings(args)
-    if args.nbest:
-        settings["num_results"] = args.nbest
-        settings.setdefault("num_beams", args.nbest)
     try:
         translator = load_translator(args.translator, **settings)
         if not isinstance(translator, Translator):

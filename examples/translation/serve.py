@@ -203,9 +203,6 @@ def bound_socket(args):
 def make_server(args):
     limits = Limits(**{name: getattr(args, name) for name in Limits._fields})
     settings = search_settings(args)
-    if args.nbest:
-        settings["num_results"] = args.nbest
-        settings.setdefault("num_beams", args.nbest)
     started = time.monotonic()
 
     def load():

@@ -67,9 +67,6 @@ def main():
     args = parser.parse_intermixed_args()
     check(parser, args)
     settings = search_settings(args)
-    if args.nbest:
-        settings["num_results"] = args.nbest
-        settings.setdefault("num_beams", args.nbest)
     path = [args.translator, *args.ensemble] if args.ensemble else args.translator
     try:
         translator = load_translator(path, **settings)
@@ -92,14 +89,15 @@ def add_sampling(parser):
 
 def check(parser, args):
     """No argument is put aside without a word."""
-    if not args.sample:
-        for name in ("top_k", "top_p", "seed"):
-            if getattr(args, name) is not None:
-                parser.error(f"argument --{name.replace('_', '-')}: goes with --sample")
-        if args.temperature != 1:
-            parser.error("argument --temperature: goes with --sample")
-    elif args.prefix or args.beams:
-        parser.error("argument --sample: not with --prefix or --beams")
+    of_samples = "top_k", "top_p", "seed"
+    of_searches = ("prefix", "beams", "length_penalty", "alpha", "coverage_penalty")
+    of_searches += ("min_length", "no_repeat_ngram")
+    for name in of_searches if args.sample else of_samples:
+        if getattr(args, name) is not None:
+            rule = "not with" if args.sample else "goes with"
+            parser.error(f"argument --{name.replace('_', '-')}: {rule} --sample")
+    if not args.sample and args.temperature != 1:
+        parser.error("argument --temperature: goes with --sample")
 
 
 def translate(translator, texts, args):

@@ -206,20 +206,6 @@ class ExportedTranslator(Server):
         self.serve_constrained = getattr(self._loaded, "serve_constrained", None)
 
 
-def _load_saved_model(path):
-    try:
-        return tf.saved_model.load(str(path))
-    except Exception as error:
-        # Of many kinds; this is how TensorFlow says that it does not know subwords.
-        if "SentencepieceOp" not in str(error):
-            raise ValueError(
-                "`path` must hold a SavedModel that `Translator.export` wrote. "
-                f"Received {path}, which does not load: {error}"
-            ) from error
-    import_text("tensorflow_text", "tensorflow-text")
-    return tf.saved_model.load(str(path))
-
-
 def unpack(outputs):
     """The `Translation` of each row of what `serve` returned, in NumPy."""
     for row, text in enumerate(outputs["translations"]):

@@ -64,7 +64,8 @@ class Translator(Server, tf.Module):
     come first, each kind by falling score; where there are fewer, the rest are
     empty and have score `-inf`. `serve_constrained(strings, prefixes,
     max_lengths)` is that with a beginning and a limit for each translation, and
-    `serve_greedy(strings)` is `serve` by greedy search.
+    `serve_greedy(strings)` is `serve` by greedy search, without least lengths and
+    n-grams.
 
     The tokens carry the spacing marks of the codec; `surface` takes them off.
 
@@ -215,6 +216,9 @@ class Translator(Server, tf.Module):
         batch_size=64,
     ):
         """Draws translations at random, with `RNNSearch.sample`.
+
+        Forbidden words, largest lengths and the replacement of unknown words hold
+        here too; beams, penalties, least lengths and n-grams belong to searches.
 
         Args:
             texts: list of `str`.

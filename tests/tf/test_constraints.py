@@ -38,6 +38,10 @@ def words(one):
     return [token.strip("\uffed\u2581") for token in one.target_tokens]
 
 
+def is_ended(one):
+    return len(one.log_probs) == len(one.target_tokens) + 1
+
+
 @pytest.mark.parametrize("options", [{}, {"num_beams": 3, "num_results": 2}])
 def test_a_translation_begins_as_it_must(options):
     translator = mild(**options)
@@ -49,12 +53,10 @@ def test_a_translation_begins_as_it_must(options):
     assert found[1].text == translator.translate(TEXTS)[1].text
     # As they are scored when they are given.
     forced = translator.score(TEXTS, [one.text for one in found])
-    ended = [
-        one for one in (0, 1, 3) if len(found[one].log_probs) > len(words(found[one]))
-    ]
+    ended = [row for row in (0, 1, 3) if is_ended(found[row])]
+    assert ended
     for row in ended:
-        if "penalty" not in str(options):
-            assert found[row].score == pytest.approx(forced[row].score, abs=1e-3)
+        assert found[row].score == pytest.approx(forced[row].score, abs=1e-3)
     lists = translator.translate_nbest(TEXTS, prefixes=prefixes)
     assert [one.text for one in found] == [each[0].text for each in lists]
 
@@ -184,7 +186,7 @@ def test_a_given_translation_has_the_score_of_the_one_that_was_found(model_class
     forced = translator.score(texts, [one.text for one in found], batch_size=2)
     for one, other in zip(found, forced):
         assert other.text == one.text and other.source_tokens == one.source_tokens
-        if len(one.log_probs) == len(one.target_tokens) + 1:
+        if is_ended(one):
             assert one.score == pytest.approx(other.score, abs=1e-4)
             np.testing.assert_allclose(one.log_probs, other.log_probs, atol=1e-4)
         assert other.score == pytest.approx(other.log_probs.sum(), abs=1e-4)
@@ -193,7 +195,7 @@ def test_a_given_translation_has_the_score_of_the_one_that_was_found(model_class
         else:
             shape = len(other.log_probs), len(other.source_tokens) + 1
             assert other.attention_weights.shape == shape
-    assert any(len(one.log_probs) == len(one.target_tokens) + 1 for one in found)
+    assert any(map(is_ended, found))
 
 
 def test_samples_differ_and_a_seed_gives_them_again():
