@@ -16,6 +16,8 @@ from keras_bahdanau.attention import (
 from keras_bahdanau.attentive_rnn import AttentiveRNN
 from keras_bahdanau.beam import beam_search
 from keras_bahdanau.bridge import StateBridge
+from keras_bahdanau.characters import CharacterEncoder
+from keras_bahdanau.crf import CRF, CRFNegativeLogLikelihood
 from keras_bahdanau.decoder import (
     AttentiveGRUDecoderCell,
     MemoryStates,
@@ -24,7 +26,7 @@ from keras_bahdanau.encoder import BidirectionalGRUEncoder
 from keras_bahdanau.ensembles import RNNEnsemble, average_models
 from keras_bahdanau.initializers import BlockOrthogonal
 from keras_bahdanau.losses import TokenCrossentropy
-from keras_bahdanau.metrics import Perplexity, TokenAccuracy
+from keras_bahdanau.metrics import Perplexity, TagAccuracy, TokenAccuracy
 from keras_bahdanau.models import RNNEncoderDecoder, RNNSearch
 from keras_bahdanau.readout import Maxout, MaxoutReadout
 from keras_bahdanau.recipes import modern_recipe, paper_recipe
@@ -39,11 +41,14 @@ from keras_bahdanau.search import (
 __version__ = "0.1.0"
 
 __all__ = [
+    "CRF",
     "AttentiveGRUDecoderCell",
     "AttentiveRNN",
     "BahdanauAttention",
     "BidirectionalGRUEncoder",
     "BlockOrthogonal",
+    "CRFNegativeLogLikelihood",
+    "CharacterEncoder",
     "FixedContext",
     "Maxout",
     "MaxoutReadout",
@@ -54,6 +59,7 @@ __all__ = [
     "RNNSearch",
     "SearchResult",
     "StateBridge",
+    "TagAccuracy",
     "TokenAccuracy",
     "TokenCrossentropy",
     "additive_scores",

@@ -144,3 +144,73 @@ class TokenAccuracy(_TokenMean):
     def token_values(self, labels, logits):
         """Whether the most likely word is the label, `(B, T)`."""
         return ops.equal(ops.argmax(logits, axis=-1), labels)
+
+
+@keras.saving.register_keras_serializable(package="keras_bahdanau")
+class TagAccuracy(keras.metrics.Metric):
+    """The share of labelled positions whose predicted tag is the label.
+
+        accuracy = sum_bt w_bt [tag_bt = label_bt] / sum_bt w_bt,   label_bt >= 0
+
+    For the output `"tags"` of a `SequenceTagger`, or the tags of a `CRF`. The sums run
+    over every batch since the last reset.
+
+    Masking: positions with a negative label, which is what padding and words without
+    a label have, do not count. Without any label the result is 0.
+
+    Args:
+        name: The name of the metric.
+        dtype: The dtype of the sums and of the result.
+
+    Call arguments:
+        y_true: Integer labels `(B, T)`.
+        y_pred: Integer tags `(B, T)`.
+        sample_weight: Weights `(B,)` or `(B, T)`.
+
+    Returns:
+        A scalar.
+
+    Raises:
+        ValueError: If labels and tags have different ranks.
+
+    Example:
+
+    >>> import keras
+    >>> from keras_bahdanau import TagAccuracy
+    >>> labels = keras.ops.convert_to_tensor([[3, 1, -1]])
+    >>> float(TagAccuracy()(labels, keras.ops.convert_to_tensor([[3, 2, -1]])))
+    0.5
+    """
+
+    def __init__(self, name="tag_accuracy", dtype=None):
+        super().__init__(name=name, dtype=dtype)
+        self.total = self.add_variable((), "zeros", dtype=self.dtype, name="total")
+        self.count = self.add_variable((), "zeros", dtype=self.dtype, name="count")
+
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        """Adds a batch.
+
+        Args:
+            y_true: Integer labels `(B, T)`.
+            y_pred: Integer tags `(B, T)`.
+            sample_weight: Weights `(B,)` or `(B, T)`.
+        """
+        labels, tags = ops.convert_to_tensor(y_true), ops.convert_to_tensor(y_pred)
+        if len(labels.shape) != 2 or len(tags.shape) != 2:
+            raise ValueError(
+                "Labels and tags must be integers (B, T). Received: labels of shape "
+                f"{tuple(labels.shape)} and tags of shape {tuple(tags.shape)}. For "
+                "logits take `TokenAccuracy(pad_id=-1)`."
+            )
+        labels, tags = ops.cast(labels, "int32"), ops.cast(tags, "int32")
+        weights = ops.cast(labels >= 0, self.dtype)
+        if sample_weight is not None:
+            given = ops.cast(ops.convert_to_tensor(sample_weight), self.dtype)
+            rows = ops.shape(labels)[0]
+            weights = weights * ops.reshape(given, (rows, -1))
+        hits = ops.cast(ops.equal(labels, tags), self.dtype)
+        self.total.assign_add(ops.sum(hits * weights))
+        self.count.assign_add(ops.sum(weights))
+
+    def result(self):
+        return ops.divide_no_nan(self.total, self.count)

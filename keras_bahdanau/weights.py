@@ -44,10 +44,10 @@ def keep_options(layer, **roles):
             setattr(layer, f"{role}_{kind}", module.get(option))
 
 
-def add_weight(layer, role, name, shape):
+def add_weight(layer, role, name, shape, autocast=True):
     """Adds a weight with the options of a role that `keep_options` set."""
     options = {kind: getattr(layer, f"{role}_{kind}") for kind in _MODULES}
-    return layer.add_weight(name=name, shape=shape, **options)
+    return layer.add_weight(name=name, shape=shape, autocast=autocast, **options)
 
 
 def options_config(layer, *roles):

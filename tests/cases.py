@@ -349,6 +349,62 @@ PLAIN_RNNS = [
     ),
 ]
 
+N, C = 3, 41  # Tags; characters.
+
+
+def crf_case(name, weights, features=D, **options):
+    thorough = options.pop("thorough", False)
+    return Case(
+        f"CRF-{name}",
+        lambda: kb.CRF(N, **options),
+        {"inputs": Spec(("T", features), masked=True)},
+        outputs=(("T",), ("T", N, N)),
+        weights=weights,
+        masks=("inputs", None),
+        dtypes=("int32", "float32"),
+        thorough=thorough,
+    )
+
+
+def characters_case(name, weights, **options):
+    thorough = options.pop("thorough", False)
+    return Case(
+        f"CharacterEncoder-{name}",
+        lambda: kb.CharacterEncoder(C, U - 1, embedding_dim=M, **options),
+        # One word a row.
+        {"character_ids": Spec(("S",), below=C, masked=True)},
+        outputs=((2 * (U - 1),),),
+        weights=C * M + weights,
+        thorough=thorough,
+    )
+
+
+TAGGING = [
+    crf_case("default", N * (D + 1) + N * N + 2 * N, thorough=True),
+    crf_case(
+        "no_projection",
+        N * N,
+        features=N,
+        use_projection=False,
+        use_boundaries=False,
+        transition_initializer=GLOROT,
+        transition_regularizer=L2,
+    ),
+    crf_case(
+        "constrained",
+        N * D + N * N + 2 * N,
+        use_bias=False,
+        allowed=(
+            [True, True, False],
+            [[True, True, False], [True, True, True], [True, False, True]],
+            None,
+        ),
+        kernel_constraint=MAX_NORM,
+    ),
+    characters_case("gru", 2 * gru(M, U - 1), thorough=True, dropout=0.2, seed=7),
+    characters_case("cnn", 2 * (U - 1) * (1 + 3 * M), kind="cnn", widths=[2, 4]),
+]
+
 FIXED = Case(
     "FixedContext",
     lambda: kb.FixedContext(),
@@ -481,5 +537,6 @@ OURS = [
     *READOUTS,
     *DECODERS,
     *PLAIN_RNNS,
+    *TAGGING,
     *MODELS,
 ]

@@ -60,6 +60,9 @@ class Case:
         call: Function of the layer and the dictionary of tensors: the outputs.
         build: Function of the layer and the dictionary of shapes: builds it.
         masks: For each flat output, the name of the input whose mask it carries.
+        dtypes: For each flat output its dtype, whatever the policy; none for those
+            that follow the policy. What is not a number with a fraction is no
+            part of a loss.
         unmoved: Names of weights with a zero gradient by nature.
         trains: Whether all weights get a gradient, so that a fit can be checked.
         thorough: Whether to run the checks that compile, too (mixed precision
@@ -74,12 +77,17 @@ class Case:
     call: typing.Callable = lambda layer, x: layer(*x.values())
     build: typing.Callable = lambda layer, shapes: layer.build(*shapes.values())
     masks: tuple = ()
+    dtypes: tuple = ()
     unmoved: tuple = ()
     trains: bool = True
     thorough: bool = False
 
     def mask_names(self):
         return self.masks or (None,) * len(self.outputs)
+
+    def output_dtypes(self, policy="float32"):
+        """The dtype of each flat output under a policy of this compute dtype."""
+        return self.dtypes or (policy,) * len(self.outputs)
 
     def is_padded(self, name):
         """Whether an input runs along a masked one: it gets as much padding."""
@@ -260,10 +268,12 @@ def check_symbolic_shapes_equal_eager_shapes(case, tmp_path):
     for lengths in ({"S": None, "T": None}, SIZES):
         model = functional(case, case.make(), lengths)
         batch = lengths.get("B")
-        for output, shape in zip(model.outputs, case.outputs, strict=True):
+        for output, shape, dtype in zip(
+            model.outputs, case.outputs, case.output_dtypes(), strict=True
+        ):
             expected = (batch,) + tuple(lengths.get(axis, axis) for axis in shape)
             assert tuple(output.shape) == expected
-            assert keras.backend.standardize_dtype(output.dtype) == "float32"
+            assert keras.backend.standardize_dtype(output.dtype) == dtype
 
 
 def check_the_count_of_weights_is_exact(case, tmp_path):
@@ -329,7 +339,10 @@ def fit_one_step(case, **compile_options):
         optimizer = keras.optimizers.LossScaleOptimizer(optimizer, initial_scale=2.0)
     model.compile(
         optimizer=optimizer,
-        loss=["mean_squared_error"] * len(targets),
+        loss=[
+            "mean_squared_error" if "float" in dtype else None
+            for dtype in case.output_dtypes()
+        ],
         **compile_options,
     )
     history = model.fit(model_inputs(case), targets, batch_size=SIZES["B"], verbose=0)
@@ -370,8 +383,9 @@ def check_mixed_precision_stays_close_and_finite(case, tmp_path):
         mixed = built(case)
         mixed.set_weights(layer.get_weights())
         outputs = eager(case, mixed)
-        for output in outputs:
-            assert keras.backend.standardize_dtype(output.dtype) == dtype
+        expected_dtypes = case.output_dtypes(dtype)
+        for output, one in zip(outputs, expected_dtypes, strict=True):
+            assert keras.backend.standardize_dtype(output.dtype) == one
         values = numbers(outputs)
         assert all(np.isfinite(value).all() for value in values)
         index = range(len(values))
@@ -380,8 +394,9 @@ def check_mixed_precision_stays_close_and_finite(case, tmp_path):
             [real_positions(case, i, expected[i]) for i in index],
             atol,
         )
-        for symbolic in functional(case, mixed).outputs:
-            assert keras.backend.standardize_dtype(symbolic.dtype) == dtype
+        symbolic = functional(case, mixed).outputs
+        for output, one in zip(symbolic, expected_dtypes, strict=True):
+            assert keras.backend.standardize_dtype(output.dtype) == one
         for weight in mixed.weights:
             assert keras.backend.standardize_dtype(weight.dtype) == "float32"
 

@@ -19,6 +19,8 @@ LAYERS = [
     "AttentiveRNN",
     "BahdanauAttention",
     "BidirectionalGRUEncoder",
+    "CRF",
+    "CharacterEncoder",
     "FixedContext",
     "Maxout",
     "MaxoutReadout",
@@ -26,7 +28,13 @@ LAYERS = [
     "StateBridge",
 ]
 MODELS = ["RNNEncoderDecoder", "RNNEnsemble", "RNNSearch"]
-LOSSES_AND_METRICS = ["Perplexity", "TokenAccuracy", "TokenCrossentropy"]
+LOSSES_AND_METRICS = [
+    "CRFNegativeLogLikelihood",
+    "Perplexity",
+    "TagAccuracy",
+    "TokenAccuracy",
+    "TokenCrossentropy",
+]
 INITIALIZERS = ["BlockOrthogonal"]
 FUNCTIONS = [
     "additive_scores",

@@ -90,6 +90,8 @@ def test_a_compiled_model_saves_by_itself_and_goes_on(case, tmp_path):
         kb.TokenCrossentropy(label_smoothing=0.1, pad_id=3, reduction=None, name="x"),
         kb.Perplexity(pad_id=None, name="x"),
         kb.TokenAccuracy(pad_id=3, name="x"),
+        kb.TagAccuracy(name="x"),
+        kb.CRFNegativeLogLikelihood(reduction=None, name="x", dtype="float64"),
         kb.BlockOrthogonal(gain=0.5, seed=7),
     ],
     ids=lambda thing: type(thing).__name__,
