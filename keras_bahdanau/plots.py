@@ -1,4 +1,4 @@
-"""Pictures of attention weights, as in Figure 3 of the paper.
+"""Pictures of attention weights, as in Figure 3 of the paper, and of confused tags.
 
 matplotlib is imported when a picture is drawn. The figures do not go through pyplot:
 no window opens, no backend is chosen, and there is nothing to close.
@@ -20,6 +20,7 @@ _LINE = 1.25  # Line height, in font sizes.
 _GAP = 0.45
 _LARGEST = 13.0  # Inches that the cells of one sentence may take.
 _LONGEST_LABEL = 30
+_CELL_TEXTS = {"counts": "{0}", "shares": "{1}", "both": "{0}\n{1} %"}
 _LINK_COLORS = {"links": "tab:orange", "possible_links": "tab:blue"}
 
 
@@ -118,6 +119,109 @@ def plot_attention_grid(
             )
         panels.append(_panel(*example, {"title": title}, name))
     return _draw(panels, path, columns=columns, cell_size=cell_size, dpi=dpi)
+
+
+def plot_confusion(
+    matrix,
+    tag_names,
+    path=None,
+    *,
+    values="counts",
+    title=None,
+    cell_size=None,
+    dpi=150,
+):
+    """Draws which tags were taken for which.
+
+    Gold tags run down the left side, predicted ones along the top. The darker a cell,
+    the larger its share of its row; the square root of the share is drawn, so that rare
+    mistakes show. A cell without words stays empty.
+
+    Args:
+        matrix: Array of shape `(N, N)`, how many words of gold tag `i` were given tag
+            `j`, as `TagReport.confusion`.
+        tag_names: `N` strings.
+        path: File to write, its format by its ending; None to write none.
+        values: What stands in the cells: `"counts"`, `"shares"` (of the row, in
+            percent), `"both"` or `None`.
+        title: Text above the picture.
+        cell_size: Side of a cell in inches; by default 0.34, which stays legible, and
+            more for `"both"`.
+        dpi: Dots per inch of the file.
+
+    Returns:
+        A `matplotlib.figure.Figure`, see `plot_attention`.
+
+    Raises:
+        ImportError: If matplotlib is not installed.
+        ValueError: If the matrix does not fit the names.
+
+    Example:
+
+    >>> figure = plot_confusion([[8, 2], [0, 5]], ["NOUN", "VERB"], values="shares")
+    >>> [text.get_text() for text in figure.axes[0].texts]
+    ['80', '20', '100']
+    """
+    matrix, tag_names = np.asarray(matrix), list(tag_names)
+    _check_confusion(matrix, tag_names, values)
+    shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
+    note = "rows: gold, columns: predicted"
+    panel = {"title": note if title is None else f"{title} ({note})"}
+    panel = _panel(np.sqrt(shares), tag_names, tag_names, panel, "`matrix`")
+    cell = cell_size or min(0.5 if values == "both" else 0.34, 40 / len(tag_names))
+    figure = _draw([panel], None, columns=1, cell_size=cell, dpi=dpi)
+    [axes] = figure.axes
+    axes.get_images()[0].set_cmap("Blues")
+    if values is not None:
+        _write_counts(axes, matrix, shares, values, cell)
+    if path is not None:
+        with _without_glyph_warnings():
+            figure.savefig(os.fspath(path), dpi=dpi)
+    return figure
+
+
+def _check_confusion(matrix, tag_names, values):
+    """Refuses what is not a matrix of counts, or does not fit."""
+    size = len(tag_names)
+    if matrix.shape != (size, size) or not size:
+        raise ValueError(
+            "`matrix` must have a row and a column for each tag, of which there must "
+            f"be one. Received shape {matrix.shape} for {size} tags."
+        )
+    if matrix.dtype.kind not in "iu" or (matrix < 0).any():
+        raise ValueError(
+            "`matrix` must hold counts, integers of 0 or more. Received dtype "
+            f"{matrix.dtype} and values between {matrix.min()} and {matrix.max()}."
+        )
+    if values not in (*_CELL_TEXTS, None):
+        raise ValueError(
+            f"`values` must be one of {[*_CELL_TEXTS, None]}. Received: {values!r}."
+        )
+
+
+def _write_counts(axes, matrix, shares, values, cell):
+    """Writes in each cell with words how many they are."""
+    texts = {
+        (i, j): _CELL_TEXTS[values].format(matrix[i, j], _percent(shares[i, j]))
+        for i, j in np.argwhere(matrix).tolist()
+    }
+    longest = max(
+        (len(line) for t in texts.values() for line in t.split("\n")), default=1
+    )
+    # A digit is some 0.64 of the font size wide, and a line 1.2 of it high.
+    height = 2.4 if values == "both" else 1.2
+    size = min(8.0, 66 * cell / max(0.64 * longest, height))
+    for (i, j), text in texts.items():
+        color = "white" if shares[i, j] > 0.4 else "black"
+        axes.text(j, i, text, ha="center", va="center", size=size, color=color)
+
+
+def _percent(share):
+    """Whole percents, or a tenth where those would say 0 or 100 and it is neither."""
+    percent = f"{100 * share:.0f}"
+    if (percent == "0" and share > 0) or (percent == "100" and share < 1):
+        percent = f"{100 * share:.1f}"
+    return {"0.0": "<0.1", "100.0": ">99.9"}.get(percent, percent)
 
 
 def _panel(weights, source_tokens, target_tokens, options, name):

@@ -1,4 +1,4 @@
-"""Pictures of attention weights."""
+"""Pictures of attention weights, and of confused tags."""
 
 import pathlib
 import subprocess
@@ -176,6 +176,89 @@ def test_other_bad_arguments_are_refused():
         plots.plot_attention_grid([(WEIGHTS, SOURCE, TARGET)], columns=0)
     with pytest.raises(ValueError, match=r"2 parts in examples\[0\]"):
         plots.plot_attention_grid([(WEIGHTS, SOURCE)])
+
+
+# ------------------------------------------------------------------ confusions
+
+CONFUSION = np.array([[90, 10, 0], [1, 3998, 1], [0, 0, 0]])
+TAGS = ["ADJ", "NOUN", "X$"]
+
+
+def cells(figure):
+    """The texts of the cells, by row and column."""
+    found = {text.get_position(): text.get_text() for text in figure.axes[0].texts}
+    return {(j, i): text for (i, j), text in found.items()}
+
+
+def test_gold_tags_run_down_and_predicted_ones_along_the_top():
+    figure = plots.plot_confusion(CONFUSION, TAGS, title="dev")
+    [axes] = figure.axes
+    assert texts(axes.get_xticklabels()) == texts(axes.get_yticklabels()) == TAGS
+    assert axes.get_ylim()[0] > axes.get_ylim()[1]  # the first gold tag on top
+    assert texts(figure.texts) == ["dev (rows: gold,\ncolumns: predicted)"]
+    assert cells(figure) == {
+        (0, 0): "90",
+        (0, 1): "10",
+        (1, 0): "1",
+        (1, 1): "3998",
+        (1, 2): "1",
+    }
+    shares = [[0.9, 0.1, 0], [1 / 4000, 3998 / 4000, 1 / 4000], [0, 0, 0]]
+    [image] = axes.get_images()
+    np.testing.assert_allclose(image.get_array() ** 2, shares, atol=1e-12)
+    assert image.get_clim() == (0.0, 1.0)
+
+
+def test_a_cell_says_its_count_its_share_or_both():
+    shares = cells(plots.plot_confusion(CONFUSION, TAGS, values="shares"))
+    assert list(shares.values()) == ["90", "10", "<0.1", ">99.9", "<0.1"]
+    both = cells(plots.plot_confusion(CONFUSION, TAGS, values="both"))
+    assert both[0, 1] == "10\n10 %" and both[1, 1] == "3998\n>99.9 %"
+    assert cells(plots.plot_confusion(CONFUSION, TAGS, values=None)) == {}
+    rare = plots.plot_confusion([[996, 4], [1, 1]], ["A", "B"], values="shares")
+    assert list(cells(rare).values()) == ["99.6", "0.4", "50", "50"]
+
+
+@pytest.mark.parametrize("size", [1, 17, 50])
+@pytest.mark.parametrize("values", ["counts", "both"])
+def test_any_number_of_tags_is_legible(tmp_path, size, values):
+    """Numbers stay inside of their cells, at 5 points or more."""
+    matrix = np.full((size, size), 12345)
+    path = tmp_path / "picture.png"
+    tags = [f"TAG{number}" for number in range(size)]
+    figure = plots.plot_confusion(matrix, tags, path, values=values)
+    assert path.stat().st_size > 1000
+    [axes] = figure.axes
+    renderer = figure.canvas.get_renderer()
+    side = axes.get_window_extent(renderer).width / size
+    for text in axes.texts[: 2 * size]:
+        box = text.get_window_extent(renderer)
+        assert box.width < side and box.height < side
+        assert text.get_fontsize() >= 5
+    box = figure.get_tightbbox(renderer)
+    width, height = figure.get_size_inches()
+    assert -0.01 <= box.x0 and box.x1 <= width + 0.01
+    assert -0.01 <= box.y0 and box.y1 <= height + 0.01
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((CONFUSION, TAGS[:2]), r"Received shape \(3, 3\) for 2 tags"),
+        ((CONFUSION[:2], TAGS), r"Received shape \(2, 3\)"),
+        ((np.zeros((0, 0), int), []), "of which there must be one"),
+        ((CONFUSION / 2, TAGS), "must hold counts.*Received dtype float64"),
+        ((-CONFUSION, TAGS), "between -3998 and 0"),
+        ((CONFUSION, TAGS, None, "percent"), "'both', None.. Received: 'percent'"),
+    ],
+)
+def test_a_matrix_that_does_not_fit_is_refused(arguments, message):
+    matrix, tags, path, values = (*arguments, None, "counts")[:4]
+    with pytest.raises(ValueError, match=message):
+        plots.plot_confusion(matrix, tags, path, values=values)
+
+
+# ------------------------------------------------------------------ importing
 
 
 def run(code):
