@@ -223,7 +223,8 @@ def test_a_cell_says_its_count_its_share_or_both():
 @pytest.mark.parametrize("values", ["counts", "both"])
 def test_any_number_of_tags_is_legible(tmp_path, size, values):
     """Numbers stay inside of their cells, at 5 points or more."""
-    matrix = np.full((size, size), 12345)
+    matrix = 12345 * np.eye(size, dtype=int)
+    matrix[size // 2] = 12345
     path = tmp_path / "picture.png"
     tags = [f"TAG{number}" for number in range(size)]
     figure = plots.plot_confusion(matrix, tags, path, values=values)
@@ -231,7 +232,7 @@ def test_any_number_of_tags_is_legible(tmp_path, size, values):
     [axes] = figure.axes
     renderer = figure.canvas.get_renderer()
     side = axes.get_window_extent(renderer).width / size
-    for text in axes.texts[: 2 * size]:
+    for text in axes.texts:
         box = text.get_window_extent(renderer)
         assert box.width < side and box.height < side
         assert text.get_fontsize() >= 5
