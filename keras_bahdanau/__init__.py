@@ -29,7 +29,7 @@ from keras_bahdanau.losses import TokenCrossentropy
 from keras_bahdanau.metrics import Perplexity, TagAccuracy, TokenAccuracy
 from keras_bahdanau.models import RNNEncoderDecoder, RNNSearch
 from keras_bahdanau.readout import Maxout, MaxoutReadout
-from keras_bahdanau.recipes import modern_recipe, paper_recipe
+from keras_bahdanau.recipes import modern_recipe, paper_recipe, tagging_recipe
 from keras_bahdanau.scores import additive_scores, masked_softmax
 from keras_bahdanau.search import (
     SearchResult,
@@ -37,6 +37,7 @@ from keras_bahdanau.search import (
     greedy_search,
     sample,
 )
+from keras_bahdanau.tagger import SequenceTagger, TokenDropout
 
 __version__ = "0.1.0"
 
@@ -58,10 +59,12 @@ __all__ = [
     "RNNEnsemble",
     "RNNSearch",
     "SearchResult",
+    "SequenceTagger",
     "StateBridge",
     "TagAccuracy",
     "TokenAccuracy",
     "TokenCrossentropy",
+    "TokenDropout",
     "additive_scores",
     "average_models",
     "beam_search",
@@ -71,4 +74,5 @@ __all__ = [
     "modern_recipe",
     "paper_recipe",
     "sample",
+    "tagging_recipe",
 ]

@@ -321,7 +321,28 @@ class BatchSequence(keras.utils.PyDataset):
         return self.pairs.batch(*self._plan[index])
 
     def on_epoch_end(self):
-        self._plan = list(self.batching.plan(self.pairs, self._order.next_generator()))
+        plan = list(self.batching.plan(self.pairs, self._order.next_generator()))
+        self._plan = open_lengths(plan, self.batching.pad_to_multiple)
+
+
+def open_lengths(plan, step=1):
+    """Pads the first batch more where it has a length of the second.
+
+    Keras with TensorFlow takes a length that is the same in both for that of all
+    batches, and fails at the first other one.
+
+    Args:
+        plan: List of the batches, as `Batching.plan` gives them.
+        step: By how much to pad more.
+
+    Returns:
+        The list, its first entry changed or not.
+    """
+    if len(plan) > 1 and keras.backend.backend() == "tensorflow":
+        (rows, *first), (_, *second) = plan[:2]
+        lengths = [a + step if a == b else a for a, b in zip(first, second)]
+        plan[0] = (rows, *lengths)
+    return plan
 
 
 def check_any_batch(count, batching):

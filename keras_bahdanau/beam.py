@@ -225,9 +225,10 @@ def _advance(step_fn, step, beams, pool, done, rules):
     allowed = _constrain(log_probs, step, beams, rules)
     totals = ops.expand_dims(beams.log_probs, -1) + allowed
     # Of 2 K continuations K or more do not end.
-    totals, index = ops.top_k(ops.reshape(totals, (batch_size, -1)), 2 * num_beams)
+    flat = (batch_size, num_beams * size)
+    totals, index = ops.top_k(ops.reshape(totals, flat), 2 * num_beams)
     index = ops.cast(index, "int32")
-    chances = ops.reshape(allowed, (batch_size, -1))
+    chances = ops.reshape(allowed, flat)
     found = _Pool(
         totals,
         ops.broadcast_to(step, ops.shape(index)),
@@ -311,7 +312,7 @@ def _ban_repeats(log_probs, history, step, rules):
     # Padding is forbidden in any case.
     banned = ops.where(repeated, followers, rules.pad_id)
     row = ops.reshape(ops.arange(batch_size * num_beams, dtype="int32"), (-1, 1))
-    index = row * size + ops.reshape(banned, (batch_size * num_beams, -1))
+    index = row * size + ops.reshape(banned, (batch_size * num_beams, count))
     index = ops.reshape(index, (-1, 1))
     never = ops.full((ops.shape(index)[0],), _NEVER, log_probs.dtype)
     flat = ops.scatter_update(ops.reshape(log_probs, (-1,)), index, never)
@@ -431,7 +432,7 @@ def _gather(state, parents):
     """The parts `(B, M, ...)` of a state `(B, K, ...)`."""
     batch_size, num_beams, *rest = ops.shape(state)
     rows = ops.expand_dims(ops.arange(batch_size, dtype="int32") * num_beams, 1)
-    flat = ops.reshape(state, (-1, *rest))
+    flat = ops.reshape(state, (batch_size * num_beams, *rest))
     return ops.take(flat, rows + parents, axis=0)
 
 
@@ -452,10 +453,12 @@ def _trace_back(record, pool, pad_id):
         return step - 1, before, places_before, places
 
     nowhere = ops.zeros((capacity, batch_size, count), "int32")
+    # With no sentence there is no way back.
+    last_step = _as_int(capacity) * _as_int(ops.minimum(batch_size, 1)) - 1
     _, _, places_before, places = ops.while_loop(
         lambda step, *_: step >= 0,
         body,
-        (_as_int(capacity) - 1, ops.zeros_like(ends), nowhere, nowhere),
+        (last_step, ops.zeros_like(ends), nowhere, nowhere),
     )
     step = ops.reshape(ops.arange(capacity, dtype="int32"), (-1, 1, 1))
     last, behind = ops.equal(step, ends), step > ends
@@ -466,8 +469,9 @@ def _trace_back(record, pool, pad_id):
         return ops.transpose(chosen, (1, 2, 0))
 
     if not isinstance(weights, tuple):
-        flat = ops.reshape(weights, (-1, *ops.shape(weights)[2:]))
-        index = ops.reshape(places_before, (-1, count))
+        rows = capacity * batch_size
+        flat = ops.reshape(weights, (rows, *ops.shape(weights)[2:]))
+        index = ops.reshape(places_before, (rows, count))
         weights = ops.reshape(
             _gather(flat, index), (capacity, batch_size, count, ops.shape(flat)[-1])
         )

@@ -2,8 +2,9 @@
 
 import keras
 
+from keras_bahdanau.crf import CRFNegativeLogLikelihood
 from keras_bahdanau.losses import TokenCrossentropy
-from keras_bahdanau.metrics import Perplexity, TokenAccuracy
+from keras_bahdanau.metrics import Perplexity, TagAccuracy, TokenAccuracy
 
 
 def modern_recipe(learning_rate=1e-3, label_smoothing=0.1, clipnorm=1.0):
@@ -53,6 +54,68 @@ def paper_recipe():
         learning_rate=1.0, rho=0.95, epsilon=1e-6, global_clipnorm=1.0
     )
     return _recipe(optimizer, label_smoothing=0.0)
+
+
+def tagging_recipe(
+    output="softmax",
+    learning_rate=2e-3,
+    label_smoothing=0.0,
+    frequency_weight=None,
+    ema=None,
+    clipnorm=5.0,
+):
+    """Arguments of `compile` that train a `SequenceTagger` well.
+
+    Adam, the norm of the whole gradient clipped, and by option a running average of
+    the weights, which takes the place of the weights when `fit` ends.
+
+    Args:
+        output: that of the model, `"softmax"` or `"crf"`.
+        learning_rate: a float, or a `keras.optimizers.schedules` schedule.
+        label_smoothing: probability spread over all tags; for `"softmax"` only.
+        frequency_weight: weight of the auxiliary loss, for a model with
+            `num_frequencies`; `None` where there is none.
+        ema: momentum of the running average, such as 0.998; `None` for none.
+        clipnorm: largest norm of the whole gradient.
+
+    Returns:
+        Dictionary for `model.compile(**tagging_recipe())`.
+
+    Raises:
+        ValueError: If `output` is none of the two, or labels should be smoothed for a
+            CRF.
+
+    Example:
+
+    >>> sorted(tagging_recipe())
+    ['loss', 'loss_weights', 'metrics', 'optimizer']
+    """
+    if output not in ("softmax", "crf"):
+        raise ValueError(
+            f"`output` must be 'softmax' or 'crf'. Received: output={output!r}."
+        )
+    if output == "crf" and label_smoothing:
+        raise ValueError(
+            "A CRF has no labels to smooth. Received: label_smoothing="
+            f"{label_smoothing}. Leave it out, or take output='softmax'."
+        )
+    if output == "crf":
+        loss = {"scores": CRFNegativeLogLikelihood()}
+    else:
+        loss = {"scores": TokenCrossentropy(label_smoothing, pad_id=-1)}
+    weights = {"scores": 1.0}
+    if frequency_weight is not None:
+        loss["frequencies"] = TokenCrossentropy(pad_id=-1)
+        weights["frequencies"] = frequency_weight
+    average = {} if ema is None else {"use_ema": True, "ema_momentum": ema}
+    return {
+        "optimizer": keras.optimizers.Adam(
+            learning_rate, global_clipnorm=clipnorm, **average
+        ),
+        "loss": loss,
+        "loss_weights": weights,
+        "metrics": {"tags": TagAccuracy(name="accuracy")},
+    }
 
 
 def _recipe(optimizer, label_smoothing):

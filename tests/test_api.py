@@ -26,8 +26,9 @@ LAYERS = [
     "MaxoutReadout",
     "MemoryStates",
     "StateBridge",
+    "TokenDropout",
 ]
-MODELS = ["RNNEncoderDecoder", "RNNEnsemble", "RNNSearch"]
+MODELS = ["RNNEncoderDecoder", "RNNEnsemble", "RNNSearch", "SequenceTagger"]
 LOSSES_AND_METRICS = [
     "CRFNegativeLogLikelihood",
     "Perplexity",
@@ -46,6 +47,7 @@ FUNCTIONS = [
     "modern_recipe",
     "paper_recipe",
     "sample",
+    "tagging_recipe",
 ]
 RECORDS = ["SearchResult"]
 SERIALISED = LAYERS + MODELS + LOSSES_AND_METRICS + INITIALIZERS

@@ -32,7 +32,9 @@ MAY_IMPORT = {
     "encoder": {"initializers", "weights"},
     "readout": {"weights"},
     "models": LAYERS | {"encoder_decoder", "initializers"},
-    "recipes": {"losses", "metrics"},
+    "recipes": {"crf", "losses", "metrics"},
+    "tagger": {"chains", "characters", "crf", "encoder", "weights"},
+    "tagging_batches": {"batching"},
     "grammar": {"grammar"},
 }
 LONGEST_FUNCTION = 60

@@ -21,6 +21,15 @@ from keras_bahdanau.tf.datasets import tfds_pairs as tfds_pairs
 from keras_bahdanau.tf.datasets import translation_batches as translation_batches
 from keras_bahdanau.tf.server import ExportedTranslator as ExportedTranslator
 from keras_bahdanau.tf.server import Translation as Translation
+from keras_bahdanau.tf.tag_codec import TagCodec as TagCodec
+from keras_bahdanau.tf.tagged_datasets import tfds_tagged as tfds_tagged
+from keras_bahdanau.tf.tagger import ExportedTagger as ExportedTagger
+from keras_bahdanau.tf.tagger import TaggedText as TaggedText
+from keras_bahdanau.tf.tagger import Tagger as Tagger
+from keras_bahdanau.tf.tagger import encode_sentences as encode_sentences
+from keras_bahdanau.tf.tagger import export_tagger as export_tagger
+from keras_bahdanau.tf.tagger import load_tagger as load_tagger
+from keras_bahdanau.tf.tagging_callback import TaggingCallback as TaggingCallback
 from keras_bahdanau.tf.tokenization import detokenize as detokenize
 from keras_bahdanau.tf.tokenization import normalize as normalize
 from keras_bahdanau.tf.tokenization import surface as surface

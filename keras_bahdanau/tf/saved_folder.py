@@ -1,10 +1,13 @@
-"""The folder that `Translator.save` writes: what is in it, and how it is replaced."""
+"""Folders that `save` writes: what is in them, and how they are replaced."""
 
 import contextlib
+import dataclasses
 import json
 import pathlib
 import shutil
 import tempfile
+
+import keras
 
 FORMAT = "keras_bahdanau.translator/1"
 MODEL, SOURCE, TARGET = "model.keras", "source_codec.json", "target_codec.json"
@@ -12,14 +15,42 @@ SETTINGS = "translator.json"
 FILES = (MODEL, SOURCE, TARGET, SETTINGS)
 
 
-def check_replaceable(folder):
-    """Makes sure that nothing but a translator is lost when `folder` is replaced.
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """What a folder holds.
+
+    Args:
+        noun: what messages call it.
+        format: name and version of its format, in its settings.
+        files: the names of its files.
+        settings: the one with settings and notes.
+    """
+
+    noun: str
+    format: str
+    files: tuple
+    settings: str
+
+
+TRANSLATOR = Kind("translator", FORMAT, FILES, SETTINGS)
+TAG_CODEC, TAGGER_SETTINGS = "tag_codec.json", "tagger.json"
+TAGGER = Kind(
+    "tagger",
+    "keras_bahdanau.tagger/1",
+    (MODEL, TAG_CODEC, TAGGER_SETTINGS),
+    TAGGER_SETTINGS,
+)
+
+
+def check_replaceable(folder, kind=TRANSLATOR):
+    """Makes sure that nothing but its kind is lost when `folder` is replaced.
 
     Args:
         folder: name of a folder, which need not exist.
+        kind: a `Kind`.
 
     Raises:
-        ValueError: if it is a file, or holds anything but a translator.
+        ValueError: if it is a file, or holds anything else.
     """
     folder = pathlib.Path(folder)
     if not folder.exists():
@@ -30,27 +61,30 @@ def check_replaceable(folder):
             "another name."
         )
     found = sorted(folder.iterdir())
-    other = [path for path in found if path.name not in FILES or not path.is_file()]
-    if found and not other and not _is_translator(folder):
+    other = [
+        path for path in found if path.name not in kind.files or not path.is_file()
+    ]
+    if found and not other and not _is_kind(folder, kind):
         other = found[-1:]
     if other:
         raise ValueError(
-            "`folder` must be new, empty, or a translator saved before. Received "
-            f"{folder}, which holds {other[0].name}, no file of a translator. Choose "
+            f"`folder` must be new, empty, or a {kind.noun} saved before. Received "
+            f"{folder}, which holds {other[0].name}, no file of a {kind.noun}. Choose "
             "another name, or move that away."
         )
 
 
 @contextlib.contextmanager
-def replacing(folder):
+def replacing(folder, kind=TRANSLATOR):
     """A new folder to write into, which takes the place of `folder` at the end.
 
     What fails or stops leaves `folder` as it was. Between the two renames at the end
-    old and new stand complete in the folder beside it. Only files of a translator are
+    old and new stand complete in the folder beside it. Only files of its kind are
     ever deleted.
 
     Args:
         folder: name of a folder, see `check_replaceable`.
+        kind: a `Kind`.
 
     Yields:
         A `pathlib.Path`, the new folder.
@@ -60,7 +94,7 @@ def replacing(folder):
     """
     # The folder itself where the name is a link.
     folder = pathlib.Path(folder).resolve()
-    check_replaceable(folder)
+    check_replaceable(folder, kind)
     folder.parent.mkdir(parents=True, exist_ok=True)
     beside = pathlib.Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
     old, new = beside / "old", beside / "new"
@@ -68,7 +102,7 @@ def replacing(folder):
         new.mkdir()
         yield new
         # Once more: writing a large model takes its time.
-        check_replaceable(folder)
+        check_replaceable(folder, kind)
         try:
             if folder.exists():
                 folder.rename(old)
@@ -77,7 +111,7 @@ def replacing(folder):
             if old.exists() and not folder.exists():
                 old.rename(folder)
             raise
-        for name in FILES:
+        for name in kind.files:
             (old / name).unlink(missing_ok=True)
     finally:
         shutil.rmtree(new, ignore_errors=True)
@@ -87,11 +121,12 @@ def replacing(folder):
                 made.rmdir()
 
 
-def read_settings(folder):
-    """Reads the settings and notes of a translator.
+def read_settings(folder, kind=TRANSLATOR):
+    """Reads the settings and notes of what is in a folder.
 
     Args:
         folder: name of the folder.
+        kind: a `Kind`.
 
     Returns:
         Dictionary with `"settings"`, a dictionary, and `"notes"`.
@@ -99,32 +134,65 @@ def read_settings(folder):
     Raises:
         ValueError: if its file is broken or of another format.
     """
-    path = pathlib.Path(folder) / SETTINGS
+    path = pathlib.Path(folder) / kind.settings
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         received = content["format"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ValueError(
-            f"{SETTINGS} must be as `Translator.save` wrote it. Received {path}, which "
+            f"{kind.settings} must be as `save` wrote it. Received {path}, which "
             f"is not: {error!r}."
         ) from error
-    if received != FORMAT:
+    if received != kind.format:
         raise ValueError(
-            f"`path` must hold a translator of format {FORMAT!r}. Received {path} of "
-            f"format {received!r}. Save it again with this version."
+            f"`path` must hold a {kind.noun} of format {kind.format!r}. Received "
+            f"{path} of format {received!r}. Save it again with this version."
         )
     if not isinstance(content.get("settings"), dict):
         raise ValueError(
-            f"{SETTINGS} must hold the settings of a translator. Received {path} with: "
-            f"{content.get('settings')!r}. Save it again."
+            f"{kind.settings} must hold the settings of a {kind.noun}. Received "
+            f"{path} with: {content.get('settings')!r}. Save it again."
         )
     return {"settings": content["settings"], "notes": content.get("notes")}
 
 
-def _is_translator(folder):
-    """Whether the settings are those of a translator, of this version or another."""
+def load_model(path, kind=TRANSLATOR):
+    """Reads the model in a folder.
+
+    Args:
+        path: name of its file.
+        kind: the `Kind` of the folder.
+
+    Returns:
+        The `keras.Model`.
+
+    Raises:
+        ValueError: if it does not load; the message names the file.
+    """
     try:
-        content = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
-        return content["format"].startswith(FORMAT.split("/")[0] + "/")
+        return keras.saving.load_model(path)
+    except Exception as error:
+        # Of many kinds, most of which do not name the file.
+        raise ValueError(
+            f"A {kind.noun} must hold a model. Received {path}, which does not load: "
+            f"{error}"
+        ) from error
+
+
+def check_backend(kind=TRANSLATOR):
+    """Raises a `ValueError` unless the Keras backend is TensorFlow."""
+    if keras.backend.backend() != "tensorflow":
+        raise ValueError(
+            f"A {kind.noun.title()} is a TensorFlow graph and needs the TensorFlow "
+            f"backend. Received: {keras.backend.backend()}. Set "
+            "KERAS_BACKEND=tensorflow; a .keras file from another backend loads there."
+        )
+
+
+def _is_kind(folder, kind):
+    """Whether the settings are those of the kind, of this version or another."""
+    try:
+        content = json.loads((folder / kind.settings).read_text(encoding="utf-8"))
+        return content["format"].startswith(kind.format.split("/")[0] + "/")
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return False

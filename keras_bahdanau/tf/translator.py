@@ -15,6 +15,8 @@ from keras_bahdanau.tf.saved_folder import (
     SETTINGS,
     SOURCE,
     TARGET,
+    check_backend,
+    load_model,
     read_settings,
     replacing,
 )
@@ -148,7 +150,7 @@ class Translator(Server, tf.Module):
         forbidden_words=(),
     ):
         super().__init__(name="translator")
-        _check_backend()
+        check_backend()
         _check_sizes(model, source_codec, target_codec)
         if not model.built:
             model.build()
@@ -438,10 +440,10 @@ def load_translator(path, **settings):
             "`path` must be a folder that `Translator.save` or `Translator.export` "
             f"wrote. Received {path}, without {SETTINGS} or {_SAVED_MODEL}."
         )
-    _check_backend()
+    check_backend()
     settings = {**read_settings(path)["settings"], **settings}
     codecs = [load_codec(path / name) for name in (SOURCE, TARGET)]
-    model = _load_model(path / MODEL)
+    model = load_model(path / MODEL)
     try:
         return Translator(model, *codecs, **settings)
     except (TypeError, ValueError) as error:
@@ -493,26 +495,6 @@ def load_notes(folder):
     """
     folder = pathlib.Path(folder)
     return read_settings(folder)["notes"] if (folder / SETTINGS).is_file() else None
-
-
-def _load_model(path):
-    try:
-        return keras.saving.load_model(path)
-    except Exception as error:
-        # Of many kinds, most of which do not name the file.
-        raise ValueError(
-            f"A translator must hold a model. Received {path}, which does not load: "
-            f"{error}"
-        ) from error
-
-
-def _check_backend():
-    if keras.backend.backend() != "tensorflow":
-        raise ValueError(
-            "A Translator is a TensorFlow graph and needs the TensorFlow backend. "
-            f"Received: {keras.backend.backend()}. Set KERAS_BACKEND=tensorflow; a "
-            ".keras file from another backend loads there."
-        )
 
 
 def _check_sizes(model, source_codec, target_codec):

@@ -28,6 +28,17 @@ HOMES = {
         "prepare_grammar",
     },
     "tokenization": {"detokenize", "normalize", "surface", "tokenize"},
+    "tag_codec": {"TagCodec"},
+    "tagged_datasets": {"tfds_tagged"},
+    "tagger": {
+        "ExportedTagger",
+        "TaggedText",
+        "Tagger",
+        "encode_sentences",
+        "export_tagger",
+        "load_tagger",
+    },
+    "tagging_callback": {"TaggingCallback"},
     "server": {"ExportedTranslator", "Translation"},
     "translator": {
         "Translator",
@@ -57,7 +68,7 @@ OPTIONAL = """
 import os, sys
 os.environ["KERAS_BACKEND"] = "{backend}"
 missing = ("sacrebleu", "tensorflow_datasets", "tensorflow_text", "sentencepiece")
-missing += ("matplotlib", "tensorboard")
+missing += ("matplotlib", "tensorboard", "conllu")
 for name in missing:
     sys.modules[name] = None
 import keras

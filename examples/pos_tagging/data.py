@@ -1,0 +1,102 @@
+"""The corpora that train.py can learn from."""
+
+import pathlib
+from typing import NamedTuple
+
+from keras_bahdanau.grammar import sample_corpus
+from keras_bahdanau.tagged_text import (
+    TaggedCorpus,
+    TaggedSentence,
+    read_columns,
+    read_conllu,
+)
+from keras_bahdanau.tf import tfds_tagged
+
+SPLITS = ("train", "dev", "test")
+# Of each kind of file, the endings of its names.
+CONLLU, COLUMNS = (".conllu",), (".conll", ".bio", ".iob", ".tsv", ".txt")
+GRAMMAR_SIZE = {"train": 3000, "dev": 500, "test": 1000}
+
+
+class Corpora(NamedTuple):
+    """Three `TaggedCorpus`."""
+
+    name: str
+    train: TaggedCorpus
+    dev: TaggedCorpus
+    test: TaggedCorpus
+
+
+def load_corpora(args):
+    """The corpora that the command line asks for."""
+    if args.tfds:
+        splits = {"train": "train", "dev": "dev", "test": "test"}
+        if args.dev_split:
+            splits["dev"] = args.dev_split
+        parts = [
+            tfds_tagged(args.tfds, split, tags=args.tags, download=args.download)
+            for split in splits.values()
+        ]
+    elif args.data:
+        parts = [_read(_file_of(args.data, split), args) for split in SPLITS]
+    else:
+        parts = _grammar(args.seed)
+    if args.limit:
+        parts = [part.take(args.limit) for part in parts]
+    return Corpora(str(args.tfds or args.data or "grammar"), *parts)
+
+
+def _file_of(folder, split):
+    """The one file of a folder that is named for the split."""
+    endings = (*CONLLU, *COLUMNS)
+    files = sorted(
+        path
+        for path in pathlib.Path(folder).iterdir()
+        if path.suffix in endings and split in path.stem.lower().split("-")[-1]
+    )
+    if len(files) != 1:
+        raise ValueError(
+            f"The folder must hold one file for {split}: a name that ends with {split} "
+            f"and one of {endings}. Received {folder} with: "
+            f"{[path.name for path in files]}."
+        )
+    return files[0]
+
+
+def _read(path, args):
+    if path.suffix in CONLLU:
+        return read_conllu(path, args.column)
+    return read_columns(path)
+
+
+def _grammar(seed):
+    """Sentences of the library's grammar; some words are in the test alone.
+
+    One word in twenty is kept out of the training sentences, so that there are unknown
+    words to tag by their letters and by what stands around them.
+    """
+    wanted = sum(GRAMMAR_SIZE.values())
+    pairs = sample_corpus(2 * wanted, seed)
+    sentences = [TaggedSentence(pair.source_tokens, pair.source_tags) for pair in pairs]
+    closed = {"DET", "PRON", "ADP", "AUX", "PUNCT", "CCONJ", "SCONJ", "PART", "NUM"}
+    words = sorted(
+        {
+            word
+            for sentence in sentences
+            for word, tag in zip(sentence.words, sentence.tags)
+            if tag not in closed and word.islower()
+        }
+    )
+    kept_out = set(words[seed % 20 :: 20])
+    known = [one for one in sentences if not kept_out & set(one.words)]
+    other = [one for one in sentences if kept_out & set(one.words)]
+    train = known[: GRAMMAR_SIZE["train"]]
+    rest = [*known[GRAMMAR_SIZE["train"] :], *other]
+    # Alternately from both kinds.
+    rest = rest[::2] + rest[1::2]
+    dev, test = rest[: GRAMMAR_SIZE["dev"]], rest[GRAMMAR_SIZE["dev"] :]
+    return [
+        TaggedCorpus(train, "grammar train"),
+        TaggedCorpus(dev, "grammar dev"),
+        TaggedCorpus(test[: GRAMMAR_SIZE["test"]], "grammar test"),
+    ]

@@ -1,0 +1,191 @@
+"""Trains taggers, and compares reading both ways with reading one way.
+
+python examples/pos_tagging/train.py
+python examples/pos_tagging/train.py --data FOLDER
+"""
+
+import os
+import sys
+import time
+
+os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import keras  # noqa: E402
+from arguments import parse_arguments  # noqa: E402
+from baseline import MostFrequentTag  # noqa: E402
+from data import load_corpora  # noqa: E402
+
+from keras_bahdanau import SequenceTagger, tagging_recipe  # noqa: E402
+from keras_bahdanau.entities import allowed_transitions, entity_scores  # noqa: E402
+from keras_bahdanau.plots import plot_confusion  # noqa: E402
+from keras_bahdanau.tag_reports import tag_report  # noqa: E402
+from keras_bahdanau.tagged_text import check_tags  # noqa: E402
+from keras_bahdanau.tagging_batches import TaggingBatches  # noqa: E402
+from keras_bahdanau.tf import (  # noqa: E402
+    TagCodec,
+    Tagger,
+    TaggingCallback,
+    encode_sentences,
+    export_tagger,
+    load_tagger,
+)
+
+
+def make_model(args, kind, codec, steps):
+    """The tagger of one kind, compiled for `steps` steps of training."""
+    # Here, because what came before may have drawn random numbers.
+    keras.utils.set_random_seed(args.seed)
+    output = "crf" if kind == "crf" else "softmax"
+    allowed = None
+    if args.scheme and output == "crf":
+        allowed = allowed_transitions(codec.tags, args.scheme)
+    model = SequenceTagger(
+        **codec.model_sizes(),
+        embedding_dim=args.embedding,
+        character_units=args.character_units,
+        character_encoder=args.characters,
+        units=args.units,
+        num_layers=args.layers,
+        bidirectional=kind != "one-way",
+        output=output,
+        allowed=allowed,
+        dropout=args.dropout,
+        word_dropout=args.word_dropout,
+        character_dropout=args.character_dropout,
+        num_frequencies=args.frequencies,
+        seed=args.seed,
+    )
+    model.build()
+    schedule = keras.optimizers.schedules.CosineDecay(args.learning_rate, steps)
+    recipe = tagging_recipe(
+        output,
+        schedule,
+        label_smoothing=args.label_smoothing if output == "softmax" else 0.0,
+        frequency_weight=args.frequency_weight if args.frequencies else None,
+        ema=args.ema or None,
+    )
+    model.compile(**recipe, jit_compile=args.jit)
+    return model
+
+
+def train(args, kind, corpora, codec, sentences):
+    """Fits a tagger of one kind; gives the one that was best on the dev sentences."""
+    batches = TaggingBatches(sentences, seed=args.seed, batch_size=args.batch_size)
+    model = make_model(args, kind, codec, args.epochs * len(batches))
+    print(
+        f"\n{kind}: {model.count_params():,} parameters, {len(batches)} batches, "
+        f"{args.epochs} epochs"
+    )
+    folder = args.output / kind
+    folder.mkdir(parents=True, exist_ok=True)
+    averaging = [keras.callbacks.SwapEMAWeights(swap_on_epoch=True)] if args.ema else []
+    model.fit(
+        batches,
+        epochs=args.epochs,
+        shuffle=False,
+        verbose=1 if sys.stdout.isatty() else 2,
+        callbacks=[
+            *averaging,
+            TaggingCallback(
+                Tagger(model, codec),
+                corpora.dev,
+                set(corpora.train.words()),
+                args.scheme,
+                folder / "tagger",
+            ),
+            keras.callbacks.CSVLogger(folder / "log.csv"),
+        ],
+    )
+    return load_tagger(folder / "tagger")
+
+
+def measure(name, tags, seconds, args, corpora):
+    """A row of the table, and the report behind it."""
+    gold = [sentence.tags for sentence in corpora.test]
+    words = [sentence.words for sentence in corpora.test]
+    report = tag_report(gold, tags, words, set(corpora.train.words()))
+    unknown = report.unknown_accuracy
+    ambiguous = MostFrequentTag(corpora.train).ambiguous
+    hits = [
+        found == tag
+        for sentence, tagged in zip(corpora.test, tags)
+        for word, tag, found in zip(sentence.words, sentence.tags, tagged)
+        if word in ambiguous
+    ]
+    row = [
+        name,
+        f"{100 * report.accuracy:.2f}",
+        "" if unknown is None else f"{100 * unknown:.2f}",
+        f"{100 * sum(hits) / len(hits):.2f}" if hits else "",
+    ]
+    if args.scheme:
+        row.append(f"{100 * entity_scores(gold, tags, args.scheme).f1:.2f}")
+    return [*row, f"{seconds:.0f}" if seconds is not None else ""], report
+
+
+def print_table(args, rows):
+    head = ["tagger", "accuracy", "unknown words", "ambiguous words"]
+    head += ["entity F1"] if args.scheme else []
+    rows = [[*head, "seconds"], *rows]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    print()
+    for row in rows:
+        cells = (f"{cell:>{width}}" for cell, width in zip(row[1:], widths[1:]))
+        print("  ".join([f"{row[0]:{widths[0]}}", *cells]))
+
+
+def draw(report, path):
+    try:
+        plot_confusion(report.confusion, report.tag_names, path)
+    except ImportError as error:
+        print(f"Nothing drawn: {error}")
+    else:
+        print(f"Confusions drawn in {path}")
+
+
+def export(tagger, words, expected, path):
+    """Exports, loads what was exported, and tags with it."""
+    export_tagger(tagger, path)
+    found = [one.tags for one in load_tagger(path)(words)]
+    same = sum(one == other for one, other in zip(found, expected))
+    print(f"SavedModel in {path}: {same} of {len(words)} sentences have the same tags")
+    if same < len(words):
+        raise SystemExit("The exported tagger differs from the one in Python.")
+
+
+def main(arguments=None):
+    started = time.time()
+    args = parse_arguments(__doc__, arguments)
+    args.output.mkdir(parents=True, exist_ok=True)
+    corpora = load_corpora(args)
+    for part in (corpora.dev, corpora.test):
+        check_tags(part, corpora.train.tag_names())
+    codec = TagCodec.train(corpora.train, args.min_frequency)
+    counts = corpora.train.words() if args.frequencies else None
+    sentences = encode_sentences(corpora.train, codec, counts, args.frequencies)
+    print(
+        f"{corpora.name}: {len(corpora.train)}, {len(corpora.dev)} and "
+        f"{len(corpora.test)} sentences to train, choose and test, {codec.num_tags} "
+        f"tags, {len(codec.words)} words in lower case"
+    )
+    words = [list(sentence.words) for sentence in corpora.test]
+    baseline = MostFrequentTag(corpora.train)
+    tags = [baseline(sentence) for sentence in words]
+    rows = [measure("most frequent tag", tags, None, args, corpora)[0]]
+    for kind in args.models:
+        before = time.time()
+        tagger = train(args, kind, corpora, codec, sentences)
+        seconds = time.time() - before
+        tags = [one.tags for one in tagger(words)]
+        row, report = measure(kind, tags, seconds, args, corpora)
+        rows.append(row)
+    print_table(args, rows)
+    print(f"\n{args.models[-1]}, test sentences:\n{report}\n")
+    draw(report, args.output / "confusion.png")
+    export(tagger, words, tags, args.output / "saved_model")
+    print(f"Saved in {args.output}; {time.time() - started:.0f} seconds in all")
+
+
+if __name__ == "__main__":
+    main()
