@@ -20,8 +20,10 @@ _LINE = 1.25  # Line height, in font sizes.
 _GAP = 0.45
 _LARGEST = 13.0  # Inches that the cells of one sentence may take.
 _LONGEST_LABEL = 30
+_JOINERS = "\u200c\u200d"  # Zero-width non-joiner and joiner.
 _CELL_TEXTS = {"counts": "{0}", "shares": "{1}", "both": "{0}\n{1} %"}
 _LINK_COLORS = {"links": "tab:orange", "possible_links": "tab:blue"}
+_looked_at = set()  # Files of fonts that were new to matplotlib.
 
 
 def plot_attention(
@@ -259,11 +261,19 @@ def _label(token):
     """One short line of visible characters."""
     if isinstance(token, bytes):
         token = token.decode("utf-8", errors="replace")
-    visible = (" " if unicodedata.category(c)[0] in "CZ" else c for c in str(token))
-    token = "".join(visible).strip()
+    token = "".join(map(_visible, str(token))).strip()
     if len(token) > _LONGEST_LABEL:
         token = token[: _LONGEST_LABEL - 1] + "…"
     return token
+
+
+def _visible(character):
+    """The character, a blank for what ends a line or a word, or nothing."""
+    category = unicodedata.category(character)
+    if category == "Cf":
+        # Those without a sight of their own, but for the two that shape letters.
+        return character if character in _JOINERS else ""
+    return " " if category[0] in "CZ" else character
 
 
 # ---------------------------------------------------------------- layout
@@ -418,6 +428,8 @@ def _families(panels):
         )
         found = missing & _characters(best) if best else set()
         if not found:
+            if _add_new_fonts():
+                continue
             _warn_missing(missing)
             break
         families.append(_name(best))
@@ -448,7 +460,27 @@ def _installed():
         if entry.style == "normal"
         and entry.weight in (400, "normal", "regular", "book")
         and not entry.name.startswith("Last Resort")
+        and os.path.exists(entry.fname)
     )
+
+
+def _add_new_fonts():
+    """Tells matplotlib of fonts installed since it wrote its list of them.
+
+    Returns:
+        Whether there are any.
+    """
+    manager = _matplotlib().font_manager
+    known = {entry.fname for entry in manager.fontManager.ttflist} | _looked_at
+    new = sorted(set(manager.findSystemFonts()) - known)
+    for path in new:
+        _looked_at.add(path)
+        # Of many kinds: matplotlib too leaves out what it cannot read.
+        with contextlib.suppress(Exception):
+            manager.fontManager.addfont(path)
+    if new:
+        _installed.cache_clear()
+    return bool(new)
 
 
 @functools.cache

@@ -1,6 +1,7 @@
 """Pictures of attention weights, and of confused tags."""
 
 import pathlib
+import shutil
 import subprocess
 import sys
 import warnings
@@ -115,6 +116,7 @@ def test_right_to_left_labels_are_drawn_without_warnings(tmp_path):
 def test_what_no_font_has_is_warned_of_once_and_drawn_anyway(tmp_path, monkeypatch):
     fonts = [path for path in plots._installed() if "DejaVuSans.ttf" in path][:1]
     monkeypatch.setattr(plots, "_installed", lambda: tuple(fonts))
+    monkeypatch.setattr(plots, "_add_new_fonts", lambda: False)
     path = tmp_path / "a.png"
     with pytest.warns(UserWarning, match="No installed font has 2 of the char") as seen:
         plots.plot_attention([[1.0]], ["\U00013000\U00013001"], ["a"], path)
@@ -141,6 +143,52 @@ def test_a_font_that_has_the_characters_is_added(monkeypatch):
         for file in plots._installed()
         if plots._name(file) == families[1]
     )
+
+
+def test_a_font_installed_since_matplotlib_listed_them_is_found(monkeypatch, tmp_path):
+    """Its file is a copy of one that matplotlib brings and is made to forget."""
+    matplotlib, font_manager = plots._matplotlib(), plots._matplotlib().font_manager
+    folder = pathlib.Path(matplotlib.get_data_path(), "fonts/ttf")
+    has = plots._characters(str(folder / "STIXGeneral.ttf"))
+    wanted = min(has - plots._characters(str(folder / "DejaVuSans.ttf")))
+    manager = font_manager.fontManager
+    listed = [one for one in manager.ttflist if one.name.startswith("DejaVu Sans")]
+    monkeypatch.setattr(manager, "ttflist", listed)
+    monkeypatch.setattr(plots, "_looked_at", set())
+    found, calls = [], []
+
+    def find():
+        calls.append(None)
+        return found
+
+    monkeypatch.setattr(font_manager, "findSystemFonts", find)
+    plots._installed.cache_clear()
+    try:
+        plots.plot_attention([[1.0]], ["a"], ["b"])
+        assert not calls
+        with pytest.warns(UserWarning, match="No installed font has 1 of the char"):
+            plots.plot_attention([[1.0]], [wanted], ["a"])
+        for name in ("STIXGeneral.ttf", "broken.ttf"):
+            found.append(str(tmp_path / name))
+        shutil.copy(folder / "STIXGeneral.ttf", found[0])
+        pathlib.Path(found[1]).write_bytes(b"no font")
+        figure = plots.plot_attention([[1.0]], [wanted], ["a"])
+        families = figure.axes[0].get_xticklabels()[0].get_fontfamily()
+        assert families[1:] == ["STIXGeneral"] and len(calls) == 2
+        # One that was removed since is not opened.
+        pathlib.Path(found[0]).unlink()
+        plots._installed.cache_clear()
+        assert not plots._add_new_fonts() and found[0] not in plots._installed()
+    finally:
+        plots._installed.cache_clear()
+
+
+def test_what_shapes_letters_stays_and_what_is_not_seen_goes():
+    """Persian for `dogs`, a zero-width non-joiner between stem and ending."""
+    dogs = "\u0633\u06af\u200c\u0647\u0627"
+    assert plots._label(dogs) == dogs and plots._label("\u0915\u200d") == "\u0915\u200d"
+    assert plots._label("co\u00adop\u2060s\ufeff") == "coops"
+    assert plots._label("a\u2028b\x07c\u3000") == "a b c"
 
 
 def test_chinese_words_are_stacked():
