@@ -20,18 +20,20 @@ import numpy as np
 from arrays import numbers as array_of
 from keras import ops, tree
 
-SIZES = {"B": 3, "S": 7, "T": 5}
+SIZES = {"B": 3, "S": 7, "T": 5, "C": 2}
+OPEN = {"S": None, "T": None, "C": None}
 MORE_PADDING = 2
 GARBAGE = 50.0
 
 
 @dataclasses.dataclass(frozen=True)
 class Spec:
-    """One input: its shape after the batch axis, in sizes and the letters S and T.
+    """One input: its shape after the batch axis, in sizes and the letters of SIZES.
 
     `ids` are integers in `[1, below)` with 0 as padding; other inputs are numbers.
     A masked input is padded along its first axis, and so are all that share its
-    letter there; numbers get a mask of their own.
+    letter there; numbers get a mask of their own. Ids are padded along a second
+    letter too, half of the positions by one already without more padding.
     """
 
     shape: tuple
@@ -60,9 +62,10 @@ class Case:
         call: Function of the layer and the dictionary of tensors: the outputs.
         build: Function of the layer and the dictionary of shapes: builds it.
         masks: For each flat output, the name of the input whose mask it carries.
-        dtypes: For each flat output its dtype, whatever the policy; none for those
-            that follow the policy. What is not a number with a fraction is no
-            part of a loss.
+        dtypes: For each flat output its dtype, whatever the policy; `None`, or none
+            at all, for those that follow the policy. What is not a number with a
+            fraction is no part of a loss.
+        attributes: Names of the attributes of arguments that have another name.
         unmoved: Names of weights with a zero gradient by nature.
         trains: Whether all weights get a gradient, so that a fit can be checked.
         thorough: Whether to run the checks that compile, too (mixed precision
@@ -78,6 +81,7 @@ class Case:
     build: typing.Callable = lambda layer, shapes: layer.build(*shapes.values())
     masks: tuple = ()
     dtypes: tuple = ()
+    attributes: dict = dataclasses.field(default_factory=dict)
     unmoved: tuple = ()
     trains: bool = True
     thorough: bool = False
@@ -87,7 +91,8 @@ class Case:
 
     def output_dtypes(self, policy="float32"):
         """The dtype of each flat output under a policy of this compute dtype."""
-        return self.dtypes or (policy,) * len(self.outputs)
+        dtypes = self.dtypes or (None,) * len(self.outputs)
+        return tuple(dtype or policy for dtype in dtypes)
 
     def is_padded(self, name):
         """Whether an input runs along a masked one: it gets as much padding."""
@@ -152,6 +157,9 @@ def draw(case, padding=0, seed=11):
             extra = [(0, 0)] * array.ndim
             extra[1] = (0, padding)
             fill = 0 if spec.is_ids else GARBAGE
+            if spec.is_ids and spec.shape[-1] in SIZES and len(spec.shape) == 2:
+                extra[2] = (0, padding)
+                array[:, ::2, -1] = fill
             array = np.pad(array, extra, constant_values=fill)
             array[~mask_of(SIZES[spec.shape[0]], padding)] = fill
         arrays[name] = array
@@ -183,7 +191,7 @@ def scramble(layer, seed=13):
 
 def functional(case, layer, lengths=None):
     """The layer in a Functional model, with unknown batch and times by default."""
-    lengths = {"S": None, "T": None} if lengths is None else lengths
+    lengths = OPEN if lengths is None else lengths
     batch = lengths.get("B")
     data, masks, tensors = [], [], {}
     for name, spec in case.inputs.items():
@@ -200,8 +208,7 @@ def functional(case, layer, lengths=None):
 
 def built(case):
     layer = case.make()
-    unknown = {"S": None, "T": None}
-    shapes = {name: (None,) + sizes(s, unknown) for name, s in case.inputs.items()}
+    shapes = {name: (None,) + sizes(s, OPEN) for name, s in case.inputs.items()}
     case.build(layer, shapes)
     assert layer.built
     return layer
@@ -265,7 +272,7 @@ def check_outputs_have_the_stated_shapes(case, tmp_path):
 
 
 def check_symbolic_shapes_equal_eager_shapes(case, tmp_path):
-    for lengths in ({"S": None, "T": None}, SIZES):
+    for lengths in (OPEN, SIZES):
         model = functional(case, case.make(), lengths)
         batch = lengths.get("B")
         for output, shape, dtype in zip(
@@ -298,7 +305,8 @@ def check_the_config_holds_every_argument(case, tmp_path):
     for name, parameter in inspect.signature(type(layer)).parameters.items():
         if parameter.kind != inspect.Parameter.VAR_KEYWORD:
             assert name in config, f"{name} is not in get_config()"
-            assert hasattr(layer, name), f"{name} is not an attribute"
+            attribute = case.attributes.get(name, name)
+            assert hasattr(layer, attribute), f"{attribute} is not an attribute"
 
 
 def check_config_and_json_round_trips(case, tmp_path):
