@@ -296,8 +296,80 @@ def example(monkeypatch):
     monkeypatch.syspath_prepend(FOLDER)
     before = set(sys.modules)
     yield importlib.import_module
-    for name in {"arguments", "data", "evaluate", "train", "translate"} - before:
+    programs = {path.stem for path in FOLDER.glob("*.py")}
+    for name in programs - before:
         sys.modules.pop(name, None)
+
+
+@pytest.fixture(scope="module")
+def untrained(tmp_path_factory):
+    """Folders of translators that say something else for each source.
+
+    Of words and of subwords, each as it was saved and as it was exported.
+    """
+    import keras
+
+    from keras_bahdanau import RNNSearch
+    from keras_bahdanau.tf import SubwordCodec, Translator, WordCodec
+
+    keras.utils.set_random_seed(1)
+    texts = ["the dog sees the cat, the dog!", "is a cat asleep?"] * 3
+    large = keras.initializers.RandomNormal(stddev=2.0)
+    folder = tmp_path_factory.mktemp("untrained")
+    pieces = SubwordCodec.train(texts, 31, model_type="bpe")
+    codecs = {"words": WordCodec.train(texts), "pieces": pieces}
+    for name, codec in codecs.items():
+        size = codec.vocabulary_size
+        options = {"kernel_initializer": large, "embedding_initializer": large}
+        model = RNNSearch(size, size, embedding_dim=5, units=7, **options)
+        translator = Translator(model, codec, codec, max_length=11)
+        translator.save(folder / name)
+        translator.export(folder / f"{name}-exported")
+    return folder
+
+
+@pytest.fixture
+def main(example, monkeypatch, capsys):
+    """Runs a program in this process; gives the lines that it printed."""
+
+    def main(program, *arguments, lines=b""):
+        standard_input = io.TextIOWrapper(io.BytesIO(lines), encoding="utf-8")
+        monkeypatch.setattr(sys, "stdin", standard_input)
+        monkeypatch.setattr(sys, "argv", [f"{program}.py", *map(str, arguments)])
+        example(program).main()
+        return capsys.readouterr().out.splitlines()
+
+    return main
+
+
+@pytest.fixture
+def refused(main, capsys):
+    """Runs a program that ends at once; gives the last line of what it said."""
+
+    def refused(program, *arguments):
+        with pytest.raises(SystemExit) as ended:
+            main(program, *arguments)
+        assert ended.value.code == 2
+        found = capsys.readouterr()
+        assert not found.out
+        return found.err.splitlines()[-1]
+
+    return refused
+
+
+@pytest.mark.parametrize("name", ["words", "words-exported"])
+def test_translate_replaces_what_is_no_utf8(untrained, main, name):
+    import tensorflow as tf
+
+    texts = [b"the \xff dog", b"\xed\xa0\x80", b"caf\xc3", b"a cat", b""]
+    graph = tf.saved_model.load(str(untrained / "words-exported"))
+    outputs = graph.serve(tf.constant(texts))
+    expected = [text.decode() for text in outputs["translations"].numpy()]
+    folder = untrained / name
+    assert main("translate", folder, lines=b"\n".join(texts)) == expected[:-1]
+    arguments = [text.decode("utf-8", "surrogateescape") for text in texts]
+    assert main("translate", folder, *arguments) == expected
+    assert main("translate", folder, "the \ud800 dog", "a cat")[1] == expected[3]
 
 
 @pytest.fixture

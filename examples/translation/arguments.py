@@ -29,6 +29,15 @@ def port(text):
     return _within(int(text), 0, "0 to 65535", below=65_536)
 
 
+def text(argument):
+    """Text; bytes that are no UTF-8 are replaced, as the graph replaces them."""
+    try:
+        given = argument.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        given = argument.encode("utf-8", "surrogatepass")
+    return given.decode("utf-8", "replace")
+
+
 def share(text):
     return _within(float(text), 0, "0 or more, below 1", below=1)
 
@@ -62,6 +71,7 @@ def add_search(parser):
     )
     group.add_argument(
         "--forbid",
+        type=text,
         action="append",
         metavar="WORD",
         help="a word never to be used; may be given several times",

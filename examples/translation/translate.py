@@ -5,6 +5,7 @@ python examples/translation/translate.py runs/translation/saved_model < text.txt
 """
 
 import argparse
+import io
 import os
 import pathlib
 import sys
@@ -18,6 +19,7 @@ from arguments import (  # noqa: E402
     rate,
     search_settings,
     seed,
+    text,
 )
 
 from keras_bahdanau.alignment import format_alignment, hard_alignment  # noqa: E402
@@ -29,7 +31,9 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("translator", type=pathlib.Path, help="folder")
-    parser.add_argument("text", nargs="*", help="sentences; without any: stdin")
+    parser.add_argument(
+        "text", type=text, nargs="*", help="sentences; without any: stdin"
+    )
     parser.add_argument(
         "--alignments",
         action="store_true",
@@ -46,7 +50,7 @@ def main():
     )
     parser.add_argument("--batch-size", type=positive, default=64)
     parser.add_argument(
-        "--prefix", metavar="TEXT", help="how the translations must begin"
+        "--prefix", type=text, metavar="TEXT", help="how the translations must begin"
     )
     several = parser.add_mutually_exclusive_group()
     several.add_argument(
@@ -72,8 +76,7 @@ def main():
         translator = load_translator(path, **settings)
     except ValueError as error:
         raise SystemExit(str(error)) from error
-    texts = args.text or (line.rstrip("\r\n") for line in sys.stdin)
-    for results in translate(translator, texts, args):
+    for results in translate(translator, args.text or lines(), args):
         for result in results:
             score = f"{result.score:.4f}\t" if args.nbest or args.sample else ""
             print(score + line(result, args.alignments), flush=True)
@@ -98,6 +101,13 @@ def check(parser, args):
             parser.error(f"argument --{name.replace('_', '-')}: {rule} --sample")
     if not args.sample and args.temperature != 1:
         parser.error("argument --temperature: goes with --sample")
+
+
+def lines():
+    """Those of standard input; bytes that are no UTF-8 are replaced, as in `text`."""
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="replace")
+    return (line.rstrip("\r\n") for line in sys.stdin)
 
 
 def translate(translator, texts, args):
