@@ -1,11 +1,14 @@
 """Beam search: the most likely sentences, not the most likely next words."""
 
+import math
 from typing import Any, NamedTuple
 
+import keras
 from keras import ops, tree
 
 from keras_bahdanau.search import (
     SearchResult,
+    check_number,
     check_search,
     forbid,
     repeat_states,
@@ -130,7 +133,7 @@ def beam_search(
         no_repeat_ngram: `n > 0`: no `n` words occur twice in a hypothesis.
         length_penalty: `"none"`, `"gnmt"` or `"average"`.
         alpha: exponent of the length penalty, 0 or more (default: 0.6 for
-            `"gnmt"`, 1 for `"average"`).
+            `"gnmt"`, 1 for `"average"`); without a penalty there is none.
         coverage_penalty: `beta`, 0 or more; it needs weights and `source_mask`.
         source_mask: boolean `(B, S)`, the positions that are to be covered.
 
@@ -142,8 +145,8 @@ def beam_search(
         hypotheses the rest have length 0 and score `-inf`.
 
     Raises:
-        ValueError: if an argument is out of its range, or a coverage penalty
-            lacks weights or the mask.
+        ValueError: if an argument is out of its range or has not the shape that
+            it must have, or a coverage penalty lacks weights or the mask.
 
     Example:
 
@@ -172,9 +175,9 @@ def beam_search(
         end_id,
         pad_id,
         tuple(sorted({pad_id, start_id, *forbidden_ids} - {end_id})),
-        ops.broadcast_to(ops.convert_to_tensor(min_length, "int32"), (batch_size,)),
+        _for_each(min_length, "min_length", batch_size),
         _limits(max_length, length_limits, batch_size),
-        None if forced_prefix is None or 0 in forced_prefix.shape else forced_prefix,
+        _prefix(forced_prefix, batch_size),
         no_repeat_ngram,
         length_penalty,
         alpha,
@@ -351,7 +354,8 @@ def _bound(totals, length, coverage, parents, rules):
         left = ops.cast(rules.max_length - length, "float32")
         best = _coverage_penalty(_filled(coverage, left, rules), rules)
         bounds = bounds + _gather(best, parents)
-    return ops.max(bounds, axis=-1)
+    # Of no sentence there is no `max`.
+    return ops.top_k(bounds, 1)[0][:, 0]
 
 
 def _coverage_penalty(coverage, rules):
@@ -373,7 +377,8 @@ def _filled(coverage, attention, rules):
     lowest = ops.cumsum(ops.sort(coverage, axis=-1), axis=-1)
     count = ops.arange(1, ops.shape(coverage)[-1] + 1, dtype="float32")
     levels = (ops.reshape(attention, (-1, 1, 1)) + lowest) / count
-    return ops.maximum(coverage, ops.min(levels, axis=-1, keepdims=True))
+    # Of no sentence there is no `min`.
+    return ops.maximum(coverage, ops.sort(levels, axis=-1)[..., :1])
 
 
 def _length_penalty(length, rules):
@@ -431,9 +436,12 @@ def _behind(pool, cut):
 def _gather(state, parents):
     """The parts `(B, M, ...)` of a state `(B, K, ...)`."""
     batch_size, num_beams, *rest = ops.shape(state)
+    count = ops.shape(parents)[1]
     rows = ops.expand_dims(ops.arange(batch_size, dtype="int32") * num_beams, 1)
+    # Of one axis: of no sentence JAX gives other shapes else.
+    rows = ops.reshape(rows + parents, (batch_size * count,))
     flat = ops.reshape(state, (batch_size * num_beams, *rest))
-    return ops.take(flat, rows + parents, axis=0)
+    return ops.reshape(ops.take(flat, rows, axis=0), (batch_size, count, *rest))
 
 
 def _trace_back(record, pool, pad_id):
@@ -494,7 +502,55 @@ def _limits(max_length, length_limits, batch_size):
     limits = ops.broadcast_to(_as_int(max_length), (batch_size,))
     if length_limits is None:
         return limits
-    return ops.minimum(limits, ops.cast(length_limits, "int32"))
+    return ops.minimum(limits, _for_each(length_limits, "length_limits", batch_size))
+
+
+def _for_each(values, name, batch_size):
+    """Integers `(B,)`: what was given, or one number for all."""
+    values = _integers(values, name)
+    if len(values.shape) > 1 or _differ(values.shape, (batch_size,)):
+        raise ValueError(
+            f"`{name}` must be one integer, or one for each of the sentences, "
+            f"({batch_size},). Received shape: {tuple(values.shape)}"
+        )
+    return ops.broadcast_to(values, (batch_size,))
+
+
+def _prefix(forced_prefix, batch_size):
+    """Integers `(B, P)`, or `None` where no word is forced."""
+    if forced_prefix is None:
+        return None
+    prefix = _integers(forced_prefix, "forced_prefix")
+    if len(prefix.shape) != 2 or _differ(prefix.shape, (batch_size,)):
+        raise ValueError(
+            "`forced_prefix` must have a row of words for each of the sentences, "
+            f"({batch_size}, P). Received shape: {tuple(prefix.shape)}. Fill up "
+            "shorter rows with padding."
+        )
+    return None if 0 in prefix.shape else prefix
+
+
+def _integers(values, name):
+    try:
+        values = ops.convert_to_tensor(values)
+        dtype = keras.backend.standardize_dtype(values.dtype)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"`{name}` must be integers, in rows of one length. Received: {values!r}"
+        ) from error
+    # An empty list has no dtype of its own.
+    if "int" not in dtype and 0 not in values.shape:
+        raise ValueError(f"`{name}` must be integers. Received dtype: {dtype}")
+    return ops.cast(values, "int32")
+
+
+def _differ(shape, expected):
+    """Whether sizes that are known differ, as far as both shapes go."""
+    pairs = zip(shape, expected)
+    return any(
+        isinstance(one, int) and isinstance(two, int) and one != two
+        for one, two in pairs
+    )
 
 
 def _check(num_beams, num_results, no_repeat_ngram):
@@ -516,8 +572,13 @@ def check_penalties(length_penalty, alpha, coverage_penalty):
             f"`length_penalty` must be one of {tuple(DEFAULT_ALPHA)}. "
             f"Received: length_penalty={length_penalty!r}"
         )
+    if alpha is not None and length_penalty == "none":
+        raise ValueError(
+            "`alpha` is the exponent of a length penalty, of which there is none. "
+            f"Received: alpha={alpha!r}, length_penalty='none'. Leave it out, or pass "
+            'length_penalty="gnmt" or "average".'
+        )
     alpha = DEFAULT_ALPHA[length_penalty] if alpha is None else alpha
     for name, value in (("alpha", alpha), ("coverage_penalty", coverage_penalty)):
-        if value < 0:
-            raise ValueError(f"`{name}` must be 0 or more. Received: {name}={value}")
+        check_number(name, value, "0 or more, and finite", lambda v: 0 <= v < math.inf)
     return float(alpha)

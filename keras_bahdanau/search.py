@@ -1,6 +1,7 @@
 """Search: from a step function to the words of a sentence."""
 
 import math
+import numbers
 from typing import Any, NamedTuple
 
 import keras
@@ -72,7 +73,7 @@ def greedy_search(
         is cut there.
 
     Raises:
-        ValueError: if `max_length` is an integer less than 1, or `end_id` is
+        ValueError: if `max_length` is no integer or less than 1, or `end_id` is
             `pad_id`.
 
     Example:
@@ -152,14 +153,13 @@ def sample(
 
     Reference: Holtzman et al. 2020 (arXiv 1904.09751) for `top_p`.
     """
-    if temperature <= 0:
-        raise ValueError(
-            f"`temperature` must be more than 0. Received: temperature={temperature}"
-        )
-    if top_k is not None and top_k < 1:
-        raise ValueError(f"`top_k` must be 1 or more. Received: top_k={top_k}")
-    if top_p is not None and not 0 < top_p <= 1:
-        raise ValueError(f"`top_p` must be in (0, 1]. Received: top_p={top_p}")
+    check_search(max_length, end_id, pad_id)
+    above_0 = "a finite number of more than 0"
+    check_number("temperature", temperature, above_0, lambda t: 0 < t < math.inf)
+    if top_k is not None:
+        check_count("top_k", top_k)
+    if top_p is not None:
+        check_number("top_p", top_p, "in (0, 1]", lambda p: 0 < p <= 1)
     shape = (batch_size,)
     if num_samples is not None:
         check_count("num_samples", num_samples)
@@ -307,7 +307,16 @@ def _decode(step_fn, states, shape, max_length, pick, ids):
 
 def check_search(max_length, end_id, pad_id):
     """Raises `ValueError` at arguments with which no search can run."""
-    if isinstance(max_length, int) and max_length < 1:
+    if hasattr(max_length, "dtype"):
+        is_whole = "int" in keras.backend.standardize_dtype(max_length.dtype)
+    else:
+        is_whole = isinstance(max_length, numbers.Integral)
+    if not is_whole:
+        raise ValueError(
+            "`max_length` must be an integer or a scalar tensor of integers. "
+            f"Received: max_length={max_length!r}"
+        )
+    if isinstance(max_length, numbers.Integral) and max_length < 1:
         raise ValueError(
             "`max_length` must be 1 or more: it counts the end token. "
             f"Received: max_length={max_length}"
@@ -317,6 +326,16 @@ def check_search(max_length, end_id, pad_id):
             "`end_id` and `pad_id` must differ: padding is what follows the end. "
             f"Received: end_id={end_id}, pad_id={pad_id}"
         )
+
+
+def check_number(name, value, rule, fits):
+    """Raises `ValueError` unless the argument `name` is a number and `fits`."""
+    try:
+        holds = not isinstance(value, str) and fits(float(value))
+    except (TypeError, ValueError):
+        holds = False
+    if not holds:
+        raise ValueError(f"`{name}` must be {rule}. Received: {name}={value!r}")
 
 
 def step_outputs(outputs):

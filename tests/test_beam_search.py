@@ -10,6 +10,7 @@ from keras import ops
 from keras_bahdanau import beam_search, greedy_search
 
 PAD, UNK, START, END = 0, 1, 2, 3
+NAN = float("nan")
 B, V, U, S = 3, 7, 4, 5
 WORDS = range(END + 1, V)
 
@@ -427,6 +428,38 @@ def test_a_prefix_of_no_words_and_numbers_of_numpy_are_taken():
         assert_found(found(result, row), found(expected, row))
 
 
+def test_lists_are_taken_as_arrays_are():
+    toy = Toy()
+    given = {"forced_prefix": [[4], [5], [6]], "length_limits": [4, 2, 3]}
+    arrays = {name: np.array(value) for name, value in given.items()}
+    expected = beam_search(toy.step_fn, toy.states(), B, 2, 4, **arrays)
+    result = beam_search(toy.step_fn, toy.states(), B, 2, 4, **given)
+    for row in range(B):
+        assert found(result, row)[0][1][0] == 4 + row
+        assert_found(found(result, row), found(expected, row))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"coverage_penalty": 0.2, "source_mask": np.ones((0, S), bool)},
+        {
+            "no_repeat_ngram": 2,
+            "min_length": 2,
+            "forced_prefix": np.zeros((0, 2), "int32"),
+            "length_limits": np.zeros((0,), "int32"),
+        },
+    ],
+)
+def test_of_no_sentence_there_is_no_hypothesis(options):
+    toy = Toy()
+    states = toy.states(slice(0))
+    result = beam_search(toy.step_fn, states, 0, 3, 5, num_results=2, **options)
+    shapes = [tuple(part.shape) for part in result]
+    assert shapes == [(0, 2, 5), (0, 2), (0, 2), (0, 2, 5), (0, 2, 5, S)]
+
+
 def test_it_works_without_weights_and_without_states():
     log_probs = np.log([1e-9, 0.1, 1e-9, 0.2, 0.6, 0.05, 0.05]).astype("float32")
 
@@ -491,7 +524,22 @@ def test_it_compiles(length_penalty):
         ({"max_length": 0}, "max_length"),
         ({"end_id": 0}, "end_id=0, pad_id=0"),
         ({"length_penalty": "google"}, "length_penalty='google'"),
-        ({"alpha": -1.0}, "alpha=-1.0"),
+        ({"alpha": -1.0, "length_penalty": "gnmt"}, "alpha=-1.0"),
+        ({"alpha": NAN, "length_penalty": "gnmt"}, "alpha=nan"),
+        ({"alpha": "1", "length_penalty": "gnmt"}, "alpha='1'"),
+        ({"alpha": 1.0}, "alpha=1.0, length_penalty='none'. Leave it out"),
+        ({"coverage_penalty": NAN}, "coverage_penalty=nan"),
+        ({"max_length": 2.5}, "max_length=2.5"),
+        ({"max_length": np.float32(2)}, "max_length=.*2.0"),
+        ({"max_length": "3"}, "max_length='3'"),
+        ({"forced_prefix": [4, 5]}, r"`forced_prefix`.*\(3, P\).*shape: \(2,\)"),
+        ({"forced_prefix": [[4], [5]]}, r"`forced_prefix`.*shape: \(2, 1\)"),
+        ({"forced_prefix": [[4], [5, 4], [4]]}, "`forced_prefix`.*rows of one length"),
+        ({"forced_prefix": np.ones((B, 1), "float32")}, "`forced_prefix`.*float32"),
+        ({"length_limits": [4, 4]}, r"`length_limits`.*\(3,\).*shape: \(2,\)"),
+        ({"length_limits": [[4], [4], [4]]}, r"`length_limits`.*shape: \(3, 1\)"),
+        ({"length_limits": 2.5}, "`length_limits` must be integers"),
+        ({"min_length": [1, 2]}, r"`min_length`.*shape: \(2,\)"),
         ({"coverage_penalty": -0.5}, "coverage_penalty=-0.5"),
         ({"coverage_penalty": 0.5}, "source_mask"),
         ({"no_repeat_ngram": -1}, "no_repeat_ngram"),

@@ -178,7 +178,12 @@ def test_sampling_compiles():
     [
         ({"temperature": 0.0}, "temperature=0.0"),
         ({"num_samples": 0}, "num_samples"),
+        ({"temperature": float("nan")}, "temperature=nan"),
+        ({"temperature": "1"}, "temperature='1'"),
         ({"top_k": 0}, "top_k=0"),
+        ({"top_k": 1.5}, "top_k=1.5"),
+        ({"top_p": float("nan")}, "top_p=nan"),
+        ({"max_length": 2.5}, "max_length=2.5"),
         ({"top_p": 0.0}, "top_p=0.0"),
         ({"top_p": 1.1}, "top_p=1.1"),
         ({"max_length": 0}, "max_length=0"),

@@ -207,6 +207,12 @@ def test_no_room_for_a_token_is_refused():
         kb.greedy_search(lambda ids, states: None, [], 1, 0)
 
 
+@pytest.mark.parametrize("length", [2.5, "3", None, np.float32(3)])
+def test_a_length_that_is_no_integer_is_refused(length):
+    with pytest.raises(ValueError, match="`max_length` must be an integer"):
+        kb.greedy_search(lambda ids, states: None, [], 1, length)
+
+
 def test_the_start_may_be_the_end_but_padding_may_not():
     def step_fn(token_ids, states):
         return ops.one_hot(ops.zeros_like(token_ids) + 3, 5), states
