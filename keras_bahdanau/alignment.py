@@ -96,8 +96,8 @@ def hard_alignment(
         Set of links.
 
     Raises:
-        ValueError: If the weights are not a finite matrix without negative entries, or
-            a length exceeds it.
+        ValueError: If the weights are not a finite matrix without negative entries, a
+            length exceeds it, or `allow_end` comes with a threshold.
 
     Example:
 
@@ -109,6 +109,12 @@ def hard_alignment(
     >>> sorted(hard_alignment(weights, source_length=2, allow_end=True))
     [(0, 0)]
     """
+    if allow_end and threshold is not None:
+        raise ValueError(
+            "`allow_end` must not come with a threshold, for which no column competes "
+            f"with another. Received: threshold={threshold}, allow_end={allow_end}. "
+            "Leave out one of the two."
+        )
     weights = _matrix(weights)
     source_length = _length(source_length, weights.shape[1], "source_length", "columns")
     target_length = _length(target_length, weights.shape[0], "target_length", "rows")
