@@ -305,7 +305,7 @@ def example(monkeypatch):
 def untrained(tmp_path_factory):
     """Folders of translators that say something else for each source.
 
-    Of words and of subwords, each as it was saved and as it was exported.
+    Of words and of subwords as they were saved, and the first as it was exported.
     """
     import keras
 
@@ -324,7 +324,8 @@ def untrained(tmp_path_factory):
         model = RNNSearch(size, size, embedding_dim=5, units=7, **options)
         translator = Translator(model, codec, codec, max_length=11)
         translator.save(folder / name)
-        translator.export(folder / f"{name}-exported")
+        if name == "words":
+            translator.export(folder / "words-exported")
     return folder
 
 
@@ -370,6 +371,62 @@ def test_translate_replaces_what_is_no_utf8(untrained, main, name):
     arguments = [text.decode("utf-8", "surrogateescape") for text in texts]
     assert main("translate", folder, *arguments) == expected
     assert main("translate", folder, "the \ud800 dog", "a cat")[1] == expected[3]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--alpha", 1, "--beams", 2], "Add --length-penalty gnmt or average."),
+        (["--min-length", 5, "--max-length", 3], "Received: 5 and 3. Change one"),
+        (["--min-length", 12], "Received: 12 and 11. Change one of the two."),
+        (["--length-penalty", "gnmt"], "Pass num_beams=5, say."),
+        (["--forbid", "a cat"], "Forbid its first token."),
+    ],
+)
+def test_options_of_the_search_without_effect_are_refused(
+    untrained, refused, options, message, tmp_path
+):
+    folder, output = untrained / "words", tmp_path / "exported"
+    for said in (
+        refused("translate", folder, "a cat", *options),
+        refused("export", folder, output, *options),
+    ):
+        assert message in said and "files" not in said
+    assert not output.exists()
+
+
+def test_a_threshold_and_the_end_do_not_go_together():
+    from keras_bahdanau.alignment import hard_alignment
+
+    with pytest.raises(ValueError, match="Received: threshold=0.1, allow_end=True"):
+        hard_alignment([[0.2, 0.8]], 1, threshold=0.1, allow_end=True)
+
+
+def test_what_was_exported_is_refused_where_it_does_not_do(
+    untrained, refused, tmp_path
+):
+    exported, message = untrained / "words-exported", "needs the folder `translator`"
+    parallel_text(tmp_path, "test")
+    assert message in refused("evaluate", exported, "--data", tmp_path)
+    (tmp_path / "story.en-fr.talp").write_text("0-0\n")
+    for language in ("en", "fr"):
+        (tmp_path / f"story.{language}").write_text("cat\n")
+    assert message in refused("align", exported, "--gold", tmp_path)
+    assert message in refused("export", exported, tmp_path / "again")
+    assert "is settled" in refused("translate", exported, "a cat", "--beams", 2)
+
+
+def test_evaluate_and_export_name_what_is_missing(untrained, refused, tmp_path):
+    folder, output = untrained / "words", tmp_path / "exported"
+    missing = tmp_path / "no"
+    for data in (missing, tmp_path):
+        assert str(data) in refused("evaluate", folder, "--data", data)
+    parallel_text(tmp_path, "test")
+    options = ["--data", tmp_path, "--length-penalty", "none", "--alpha", 1]
+    assert "--alpha is the exponent" in refused("evaluate", folder, *options)
+    assert str(missing) in refused("evaluate", missing, "--data", tmp_path)
+    assert str(missing) in refused("export", folder, output, "--check", missing)
+    assert not output.exists()
 
 
 @pytest.fixture

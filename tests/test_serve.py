@@ -97,7 +97,7 @@ def model_of(example, monkeypatch):
             serve_nbest=lambda texts: {"scores": tf.constant(scores)},
             translate_nbest=lambda texts, batch_size: [found] * len(texts),
         )
-        monkeypatch.setattr(example.serve, "load_translator", lambda path: translator)
+        monkeypatch.setattr(example.serve, "load", lambda path: translator)
         return example.serve.Model("folder")
 
     return make

@@ -10,6 +10,9 @@ import pathlib
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
+from arguments import refuse  # noqa: E402
+from loading import load_saved  # noqa: E402
+
 from keras_bahdanau.alignment import (  # noqa: E402
     alignment_error_rate,
     alignment_precision,
@@ -19,7 +22,7 @@ from keras_bahdanau.alignment import (  # noqa: E402
     parse_alignment,
     project_weights,
 )
-from keras_bahdanau.tf import load_translator, normalize  # noqa: E402
+from keras_bahdanau.tf import normalize  # noqa: E402
 
 # What long sentences cost shows beside the short ones.
 SHORT = 10, 20
@@ -54,9 +57,9 @@ def main():
     args = parser.parse_args()
     try:
         texts = read_gold(args.gold, args.source, args.target)
-        translator = load_translator(args.translator)
+        translator = load_saved(args.translator)
     except (OSError, ValueError) as error:
-        raise SystemExit(str(error)) from error
+        refuse(parser, error)
     print("AER, precision, recall, sentence pairs, the text")
     everything = []
     for name, (sources, targets, gold) in texts.items():

@@ -107,6 +107,11 @@ def search_settings(args):
     return {name: value for name, value in settings.items() if value is not None}
 
 
+def refuse(parser, error):
+    """Ends with one line and the exit code of a wrong command line."""
+    parser.exit(2, f"{parser.prog}: error: {error}\n")
+
+
 def parse_arguments(description, arguments=None):
     """The arguments of train.py; a message and an end where they make no sense."""
     parser = argparse.ArgumentParser(

@@ -13,12 +13,12 @@ os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import tensorflow as tf  # noqa: E402
-from arguments import positive  # noqa: E402
+from arguments import positive, refuse  # noqa: E402
+from loading import load_saved, searching  # noqa: E402
 
 from keras_bahdanau.pages import AlignmentExample, write_alignment_page  # noqa: E402
 from keras_bahdanau.tf import (  # noqa: E402
     corpus_bleu,
-    load_translator,
     parallel_folder,
     surface,
 )
@@ -50,22 +50,15 @@ def main():
         parser.error("argument --beams: one beam is greedy search, the first row")
     if args.page and not args.page.parent.is_dir():
         parser.error(f"argument --page: no such folder: {args.page.parent}")
-    corpus = parallel_folder(args.data, args.source, args.target, args.split)
+    try:
+        corpus = parallel_folder(args.data, args.source, args.target, args.split)
+        translators = searches(args)
+    except (OSError, ValueError) as error:
+        refuse(parser, error)
     corpus = corpus.take(args.limit) if args.limit else corpus
-    beams = {
-        "num_beams": args.beams,
-        "length_penalty": args.length_penalty,
-        "alpha": args.alpha,
-    }
     print(f"{len(corpus)} sentences of {corpus.name}")
     print("BLEU of the text, BLEU of tokens in lower case, seconds, the search")
-    for name, settings in (
-        ("greedy", {}),
-        (f"{args.beams} beams", beams),
-        (f"{args.beams} beams, no unknown word", {**beams, "allow_unknown": False}),
-        (f"{args.beams} beams, unknown replaced", {**beams, "replace_unknown": True}),
-    ):
-        translator = load_translator(args.translator, **settings)
+    for name, translator in translators.items():
         results, bleu = evaluate(translator, corpus, name)
     if args.page:
         write_alignment_page(
@@ -75,6 +68,25 @@ def main():
             summary=f"{name[0].upper()}{name[1:]}: BLEU {bleu:.2f}",
         )
         print(f"{args.page}: the sentence pairs of the last search")
+
+
+def searches(args):
+    """A translator for each search, by what to call it."""
+    saved = load_saved(args.translator)
+    beams = {
+        "num_beams": args.beams,
+        "length_penalty": args.length_penalty,
+        "alpha": args.alpha,
+    }
+    found = {
+        "greedy": {},
+        f"{args.beams} beams": beams,
+        f"{args.beams} beams, no unknown word": {**beams, "allow_unknown": False},
+    }
+    if getattr(saved.model, "has_attention", True):
+        name = f"{args.beams} beams, unknown replaced"
+        found[name] = {**beams, "replace_unknown": True}
+    return {name: searching(saved, **settings) for name, settings in found.items()}
 
 
 def evaluate(translator, corpus, name):

@@ -16,9 +16,10 @@ import tempfile
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-from arguments import add_search, positive, search_settings  # noqa: E402
+from arguments import add_search, positive, refuse, search_settings  # noqa: E402
+from loading import load_saved, searching  # noqa: E402
 
-from keras_bahdanau.tf import SubwordCodec, Translator, load_translator  # noqa: E402
+from keras_bahdanau.tf import SubwordCodec  # noqa: E402
 
 # What another program would do, where neither this library nor Keras is there.
 PROGRAM = """
@@ -55,20 +56,21 @@ def main():
     )
     parser.add_argument("--limit", type=positive, default=1000, metavar="N")
     args = parser.parse_args()
-    settings = search_settings(args)
     try:
-        translator = load_translator(args.translator, **settings)
-        if not isinstance(translator, Translator):
-            raise ValueError(f"{args.translator} was exported: take what was saved.")
+        # First, so that a wrong name is known before anything is written.
+        texts = read(args.check, args.limit) if args.check else None
+        translator = searching(load_saved(args.translator), **search_settings(args))
         translator.export(args.output)
-    except ValueError as error:
-        raise SystemExit(str(error)) from error
+    except (OSError, ValueError) as error:
+        refuse(parser, error)
     print(f"Exported to {args.output}")
-    if args.check:
-        with open(args.check, encoding="utf-8") as file:
-            lines = itertools.islice(file, args.limit)
-            texts = [line.rstrip("\r\n") for line in lines]
+    if texts is not None:
         check(translator, args.output, texts)
+
+
+def read(path, limit):
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return [line.rstrip("\r\n") for line in itertools.islice(file, limit)]
 
 
 def check(translator, path, texts):

@@ -28,8 +28,9 @@ from arguments import (  # noqa: E402
     rate,
     search_settings,
 )
+from loading import load  # noqa: E402
 
-from keras_bahdanau.tf import Translation, load_translator, surface  # noqa: E402
+from keras_bahdanau.tf import Translation, surface  # noqa: E402
 
 try:
     import uvicorn
@@ -48,8 +49,8 @@ class Model:
     """A translator as the service asks for it, warmed up.
 
     Args:
-        folder: what `load_translator` reads.
-        **settings: see `load_translator`.
+        folder: what `load` reads.
+        **settings: see `load`.
 
     Call arguments:
         jobs: list of `Job`.
@@ -58,11 +59,11 @@ class Model:
         List of dictionaries, as `Translated` in service.py says.
 
     Raises:
-        ValueError: if `load_translator` does, or if the scores are no numbers.
+        ValueError: if `load` does, or if the scores are no numbers.
     """
 
     def __init__(self, folder, **settings):
-        self._translator = load_translator(folder, **settings)
+        self._translator = load(folder, **settings)
         # The first call is slow.
         outputs = self._translator.serve_nbest(tf.constant(["A b c.", "D."]))
         scores = outputs["scores"].numpy()

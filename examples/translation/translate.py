@@ -17,13 +17,14 @@ from arguments import (  # noqa: E402
     add_search,
     positive,
     rate,
+    refuse,
     search_settings,
     seed,
     text,
 )
+from loading import load  # noqa: E402
 
 from keras_bahdanau.alignment import format_alignment, hard_alignment  # noqa: E402
-from keras_bahdanau.tf import load_translator  # noqa: E402
 
 
 def main():
@@ -73,9 +74,9 @@ def main():
     settings = search_settings(args)
     path = [args.translator, *args.ensemble] if args.ensemble else args.translator
     try:
-        translator = load_translator(path, **settings)
+        translator = load(path, **settings)
     except ValueError as error:
-        raise SystemExit(str(error)) from error
+        refuse(parser, error)
     for results in translate(translator, args.text or lines(), args):
         for result in results:
             score = f"{result.score:.4f}\t" if args.nbest or args.sample else ""

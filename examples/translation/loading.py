@@ -1,0 +1,58 @@
+"""How the programs load what train.py saved or exported."""
+
+from keras_bahdanau.tf import Translator, load_translator
+
+
+def load(path, **settings):
+    """A translator, searching as the settings say.
+
+    Args:
+        path: as for `load_translator`.
+        **settings: arguments of `Translator` in place of those that were saved.
+
+    Raises:
+        ValueError: as `load_translator`, and as `searching`.
+    """
+    translator = load_translator(path)
+    if not settings:
+        return translator
+    if not isinstance(translator, Translator):
+        raise ValueError(
+            f"{path} was exported, and its search is settled. Received options of the "
+            f"search: {', '.join(sorted(settings))}. Export it anew with them, or take "
+            "the folder `translator` that train.py saved."
+        )
+    return searching(translator, **settings)
+
+
+def load_saved(path):
+    """A translator that was saved, not exported, which can do more than translate."""
+    translator = load_translator(path)
+    if not isinstance(translator, Translator):
+        raise ValueError(
+            f"{path} was exported, and can only translate. This program needs the "
+            "folder `translator` that train.py saved."
+        )
+    return translator
+
+
+def searching(translator, **settings):
+    """The same translator with some of its settings replaced.
+
+    Raises:
+        ValueError: if they do not fit each other; it says nothing of the files.
+    """
+    settings = {**translator.settings._asdict(), **settings}
+    if settings["alpha"] is not None and settings["length_penalty"] == "none":
+        raise ValueError(
+            "--alpha is the exponent of a length penalty, and there is none. Received: "
+            f"{settings['alpha']}. Add --length-penalty gnmt or average."
+        )
+    if settings["min_length"] > settings["max_length"]:
+        raise ValueError(
+            "--min-length must be --max-length at most. Received: "
+            f"{settings['min_length']} and {settings['max_length']}. Change one of "
+            "the two."
+        )
+    codecs = translator.source_codec, translator.target_codec
+    return Translator(translator.model, *codecs, **settings)
