@@ -171,6 +171,69 @@ def merge_weights(weights, source_words=None, target_words=None):
     return weights
 
 
+def replace_unknown(target_tokens, unknown, weights, source_words, dictionary=None):
+    """Puts a word of the source in the place of each unknown target token.
+
+        word(j) = source_words[argmax_i weights[j, i]],     i < len(source_words)
+
+    or what the dictionary has for that word, else for it in lower case. For what a
+    search found on any backend, one sentence at a time; a
+    `keras_bahdanau.tf.Translator` does it by itself. With subwords, add up the
+    weights of each word first, with `merge_weights`.
+
+    Masking: rows and columns behind the tokens and words, for the end token and
+    padding, count for nothing.
+
+    Args:
+        target_tokens: `T` strings.
+        unknown: `T` booleans, or more: which of the tokens are unknown.
+        weights: Array with a row for each target token and a column for each source
+            word, or more.
+        source_words: `S` strings, as they are spelled in the text.
+        dictionary: What to put for words of the source, or None.
+
+    Returns:
+        List of `T` strings. Where there is no source word, or none has any weight,
+        the token stays.
+
+    Raises:
+        ValueError: If the weights are not a finite matrix without negative entries,
+            or there are fewer rows, columns or marks than tokens and words.
+
+    Example:
+
+    >>> from keras import ops
+    >>> token_ids = ops.array([[5, 1, 3, 0]])  # 1 is unknown, 3 the end token
+    >>> weights = ops.array([[[0.9, 0.1], [0.2, 0.8], [0.5, 0.5], [0.0, 0.0]]])
+    >>> unknown = ops.convert_to_numpy(token_ids)[0] == 1
+    >>> weights = ops.convert_to_numpy(weights)[0]
+    >>> replace_unknown(["in", "<unk>"], unknown, weights, ["in", "Kyiv"])
+    ['in', 'Kyiv']
+    >>> words = {"kyiv": "Kiew"}
+    >>> replace_unknown(["in", "<unk>"], unknown, weights, ["in", "Kyiv"], words)
+    ['in', 'Kiew']
+
+    Reference: Luong et al. 2015 (arXiv 1410.8206); Jean et al. 2015
+    (arXiv 1412.2007), section 4.1.
+    """
+    target_tokens, source_words = list(target_tokens), list(source_words)
+    unknown = np.asarray(unknown)
+    count = len(target_tokens)
+    if unknown.dtype.kind != "b" or unknown.ndim != 1 or len(unknown) < count:
+        raise ValueError(
+            f"`unknown` must be a boolean for each of the {count} target tokens. "
+            f"Received shape {unknown.shape} and dtype {unknown.dtype}. Pass "
+            "`token_ids == 1` of one sentence, say."
+        )
+    dictionary = dictionary or {}
+    replaced = list(target_tokens)
+    for i, j in hard_alignment(weights, len(source_words), count):
+        if unknown[j]:
+            word = source_words[i]
+            replaced[j] = dictionary.get(word) or dictionary.get(word.lower()) or word
+    return replaced
+
+
 def project_weights(weights, source_tokens, source_words, target_tokens, target_words):
     """Turns weights over the tokens of a model into weights over given words.
 

@@ -177,6 +177,47 @@ def test_what_is_not_the_same_text_is_refused():
         alignment.project_weights([[1.0]], ["a"], ["a"], [], ["x"])
 
 
+UNKNOWN = np.array([True, False, True, False])
+
+
+def test_unknown_tokens_become_the_words_they_looked_at():
+    # The end token's column counts for nothing, nor do rows behind the tokens.
+    weights = [[0.2, 0.3, 0.5], [1, 0, 0], [0.6, 0.3, 0.1], [0, 0, 1]]
+    given = ["<unk>", "x", "<unk>"], UNKNOWN, np.array(weights), ["Ab", "cd"]
+    assert alignment.replace_unknown(*given) == ["cd", "x", "Ab"]
+    for words in ({"ab": "E"}, {"Ab": "E", "ab": "f"}, {"Ab": "", "ab": "E"}):
+        assert alignment.replace_unknown(*given, words) == ["cd", "x", "E"]
+    assert given[0] == ["<unk>", "x", "<unk>"]
+
+
+def test_an_unknown_token_stays_where_nothing_was_looked_at():
+    tokens = ["<unk>", "x"]
+    for weights, words in ((np.ones((2, 1)), []), (np.zeros((2, 1)), ["a"])):
+        assert alignment.replace_unknown(tokens, UNKNOWN, weights, words) == tokens
+    assert alignment.replace_unknown([], UNKNOWN[:0], np.ones((0, 1)), ["a"]) == []
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"unknown": UNKNOWN[:1]}, "each of the 2 target tokens.*shape \\(1,\\)"),
+        ({"unknown": [1, 0]}, "dtype int64"),
+        ({"weights": np.ones((1, 2))}, "`target_length`.*target_length=2, rows=1"),
+        ({"source_words": ["a"] * 3}, "`source_length`.*source_length=3, columns=2"),
+        ({"weights": -np.ones((2, 2))}, "not negative"),
+    ],
+)
+def test_what_does_not_fit_the_unknown_tokens_is_refused(change, message):
+    given = {
+        "target_tokens": ["a", "b"],
+        "unknown": UNKNOWN,
+        "weights": np.ones((2, 2)),
+        "source_words": ["a", "b"],
+    }
+    with pytest.raises(ValueError, match=message):
+        alignment.replace_unknown(**{**given, **change})
+
+
 # ------------------------------------------------------------------ error rate
 
 # Two sentences: 2 + 1 hypothesis links, 2 + 2 sure ones; hits 1 + 1 and 2 + 1.
