@@ -373,6 +373,59 @@ def test_translate_replaces_what_is_no_utf8(untrained, main, name):
     assert main("translate", folder, "the \ud800 dog", "a cat")[1] == expected[3]
 
 
+def described(line):
+    """Text, links, source words and target words of a line of translate.py."""
+    text, links, *sides = line.split("\t")
+    found = [tuple(map(int, link.split("-"))) for link in links.split()]
+    source, target = (side.split() for side in sides)
+    for i, j in found:
+        assert i < len(source) and j < len(target)
+    # Each target word looks at one source word.
+    assert sorted(j for _, j in found) == list(range(len(target)))
+    return text, found, source, target
+
+
+def test_links_of_subwords_are_between_the_words_of_both_texts(untrained, main):
+    texts = ["the dog sees  the cat, the dog!", "is the zebra asleep?", "a", ""]
+    options = ["--alignments", "--tokens"]
+    *lines, empty = main("translate", untrained / "pieces", *texts, *options)
+    assert empty == "\t\t\t"
+    for line, text in zip(lines, texts):
+        translation, _, source, target = described(line)
+        assert source == text.split() and target == translation.split()
+
+
+def test_links_of_words_count_the_tokens(untrained, main):
+    from keras_bahdanau.tf import surface, tokenize
+
+    texts = ["the dog sees the cat, the dog!", "is the zebra asleep?"]
+    options = ["--alignments", "--tokens"]
+    for folder in ("words", "words-exported"):
+        lines = main("translate", untrained / folder, *texts, *options)
+        for line, text in zip(lines, texts):
+            source = surface(tokenize([text]))[0].numpy().tolist()
+            assert described(line)[2] == [word.decode() for word in source]
+
+
+def test_the_weights_of_pieces_are_merged_by_words(example):
+    """Of `a bc` and `x yz`; the last row and column are those of the end."""
+    import numpy as np
+
+    from keras_bahdanau.tf import Translation
+
+    source = ["\u2581a", "\u2581", "b", "c"]
+    target = ["\u2581x", "\u2581y", "z", "\u2581"]
+    # Each piece of `bc` has less than `a`, all of them more.
+    of_x, of_y, of_z = [4, 2, 3, 0, 1], [6, 1, 1, 1, 1], [0, 3, 2, 3, 2]
+    weights = np.array([of_x, of_y, of_z, [0, 0, 0, 0, 10], [0, 0, 0, 0, 10]]) / 10
+    result = Translation("x yz", -1.0, source, target, weights)
+    module = example("links")
+    assert module.words(result) == [["a", "bc"], ["x", "yz"]]
+    assert module.links(result) == "1-0 1-1"
+    nothing = Translation("", -1.0, source, ["\u2581"], weights[:2])
+    assert module.words(nothing)[1] == [] and module.links(nothing) == ""
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

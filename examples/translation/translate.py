@@ -22,9 +22,8 @@ from arguments import (  # noqa: E402
     seed,
     text,
 )
+from links import links, words  # noqa: E402
 from loading import load  # noqa: E402
-
-from keras_bahdanau.alignment import format_alignment, hard_alignment  # noqa: E402
 
 
 def main():
@@ -38,7 +37,15 @@ def main():
     parser.add_argument(
         "--alignments",
         action="store_true",
-        help="print a tab and source-target links of tokens behind each translation",
+        help="print a tab and the source-target links (0-0 1-2) behind each "
+        "translation; they count the words that --tokens prints, from 0",
+    )
+    parser.add_argument(
+        "--tokens",
+        action="store_true",
+        help="print, behind tabs, the source words and the target words, with blanks "
+        "between: of a model of words its tokens, where punctuation stands apart; of a "
+        "model of subwords what stands between blanks",
     )
     parser.add_argument(
         "--ensemble",
@@ -80,7 +87,7 @@ def main():
     for results in translate(translator, args.text or lines(), args):
         for result in results:
             score = f"{result.score:.4f}\t" if args.nbest or args.sample else ""
-            print(score + line(result, args.alignments), flush=True)
+            print(score + line(result, args), flush=True)
 
 
 def add_sampling(parser):
@@ -138,16 +145,14 @@ def translate(translator, texts, args):
         raise SystemExit(str(error)) from error
 
 
-def line(result, alignments):
-    return result.text + ("\t" + links(result) if alignments else "")
-
-
-def links(result):
-    """The links of the translation in the Pharaoh format."""
-    if result.attention_weights is None:
-        raise SystemExit("--alignments: this model has no attention.")
-    lengths = len(result.source_tokens), len(result.target_tokens)
-    return format_alignment(hard_alignment(result.attention_weights, *lengths))
+def line(result, args):
+    """The translation and what else is asked for, with tabs between."""
+    fields = [result.text]
+    if args.alignments:
+        fields.append(links(result))
+    if args.tokens:
+        fields += [" ".join(side) for side in words(result)]
+    return "\t".join(fields)
 
 
 if __name__ == "__main__":
