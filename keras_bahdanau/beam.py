@@ -3,14 +3,15 @@
 import math
 from typing import Any, NamedTuple
 
-import keras
 from keras import ops, tree
 
 from keras_bahdanau.search import (
     SearchResult,
     check_number,
     check_search,
+    for_each_sentence,
     forbid,
+    prefix_rows,
     repeat_states,
     start_record,
     step_outputs,
@@ -175,9 +176,9 @@ def beam_search(
         end_id,
         pad_id,
         tuple(sorted({pad_id, start_id, *forbidden_ids} - {end_id})),
-        _for_each(min_length, "min_length", batch_size),
+        for_each_sentence(min_length, "min_length", batch_size),
         _limits(max_length, length_limits, batch_size),
-        _prefix(forced_prefix, batch_size),
+        prefix_rows(forced_prefix, batch_size),
         no_repeat_ngram,
         length_penalty,
         alpha,
@@ -502,54 +503,8 @@ def _limits(max_length, length_limits, batch_size):
     limits = ops.broadcast_to(_as_int(max_length), (batch_size,))
     if length_limits is None:
         return limits
-    return ops.minimum(limits, _for_each(length_limits, "length_limits", batch_size))
-
-
-def _for_each(values, name, batch_size):
-    """Integers `(B,)`: what was given, or one number for all."""
-    values = _integers(values, name)
-    if len(values.shape) > 1 or _differ(values.shape, (batch_size,)):
-        raise ValueError(
-            f"`{name}` must be one integer, or one for each of the sentences, "
-            f"({batch_size},). Received shape: {tuple(values.shape)}"
-        )
-    return ops.broadcast_to(values, (batch_size,))
-
-
-def _prefix(forced_prefix, batch_size):
-    """Integers `(B, P)`, or `None` where no word is forced."""
-    if forced_prefix is None:
-        return None
-    prefix = _integers(forced_prefix, "forced_prefix")
-    if len(prefix.shape) != 2 or _differ(prefix.shape, (batch_size,)):
-        raise ValueError(
-            "`forced_prefix` must have a row of words for each of the sentences, "
-            f"({batch_size}, P). Received shape: {tuple(prefix.shape)}. Fill up "
-            "shorter rows with padding."
-        )
-    return None if 0 in prefix.shape else prefix
-
-
-def _integers(values, name):
-    try:
-        values = ops.convert_to_tensor(values)
-        dtype = keras.backend.standardize_dtype(values.dtype)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"`{name}` must be integers, in rows of one length. Received: {values!r}"
-        ) from error
-    # An empty list has no dtype of its own.
-    if "int" not in dtype and 0 not in values.shape:
-        raise ValueError(f"`{name}` must be integers. Received dtype: {dtype}")
-    return ops.cast(values, "int32")
-
-
-def _differ(shape, expected):
-    """Whether sizes that are known differ, as far as both shapes go."""
-    pairs = zip(shape, expected)
-    return any(
-        isinstance(one, int) and isinstance(two, int) and one != two
-        for one, two in pairs
+    return ops.minimum(
+        limits, for_each_sentence(length_limits, "length_limits", batch_size)
     )
 
 

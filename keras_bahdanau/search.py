@@ -338,6 +338,54 @@ def check_number(name, value, rule, fits):
         raise ValueError(f"`{name}` must be {rule}. Received: {name}={value!r}")
 
 
+def for_each_sentence(values, name, batch_size):
+    """Integers `(B,)`: what was given, or one number for all."""
+    values = _integers(values, name)
+    if len(values.shape) > 1 or _differ(values.shape, (batch_size,)):
+        raise ValueError(
+            f"`{name}` must be one integer, or one for each of the sentences, "
+            f"({batch_size},). Received shape: {tuple(values.shape)}"
+        )
+    return ops.broadcast_to(values, (batch_size,))
+
+
+def prefix_rows(forced_prefix, batch_size):
+    """Integers `(B, P)`, or `None` where no word is forced."""
+    if forced_prefix is None:
+        return None
+    prefix = _integers(forced_prefix, "forced_prefix")
+    if len(prefix.shape) != 2 or _differ(prefix.shape, (batch_size,)):
+        raise ValueError(
+            "`forced_prefix` must have a row of words for each of the sentences, "
+            f"({batch_size}, P). Received shape: {tuple(prefix.shape)}. Fill up "
+            "shorter rows with padding."
+        )
+    return None if 0 in prefix.shape else prefix
+
+
+def _integers(values, name):
+    try:
+        values = ops.convert_to_tensor(values)
+        dtype = keras.backend.standardize_dtype(values.dtype)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"`{name}` must be integers, in rows of one length. Received: {values!r}"
+        ) from error
+    # An empty list has no dtype of its own.
+    if "int" not in dtype and 0 not in values.shape:
+        raise ValueError(f"`{name}` must be integers. Received dtype: {dtype}")
+    return ops.cast(values, "int32")
+
+
+def _differ(shape, expected):
+    """Whether sizes that are known differ, as far as both shapes go."""
+    pairs = zip(shape, expected)
+    return any(
+        isinstance(one, int) and isinstance(two, int) and one != two
+        for one, two in pairs
+    )
+
+
 def step_outputs(outputs):
     """Log-probabilities, states and weights (or `None`) of a step."""
     return outputs if len(outputs) == 3 else (*outputs, None)
