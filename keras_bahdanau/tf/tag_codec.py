@@ -175,8 +175,8 @@ class TagCodec(tf.Module):
 
         Args:
             words: Strings `(B, T)`, dense with `""` at padding on the right, or
-                ragged; or what converts to either. What is no valid UTF-8 becomes
-                the replacement character.
+                ragged; or what converts to either. What is no valid UTF-8, and
+                NUL, becomes the replacement character.
 
         Returns:
             Dictionary of `int32` tensors: `word_ids` `(B, T)`, `character_ids`
@@ -290,9 +290,11 @@ class TagCodec(tf.Module):
 
 def _table(entries, first, default):
     """A table from strings to `int32`."""
-    entries = list(entries) or ["\0"]
-    keys = tf.constant(entries, tf.string)
+    keys = tf.constant(list(entries), tf.string)
     values = tf.range(first, first + len(entries), dtype=tf.int32)
+    if not len(entries):
+        # A table must hold something.
+        keys, values = tf.constant(["\0"]), tf.constant([default])
     initializer = tf.lookup.KeyValueTensorInitializer(keys, values)
     return tf.lookup.StaticHashTable(initializer, default)
 
@@ -324,8 +326,9 @@ def _dense(words):
 
 
 def _clean(strings):
-    """Valid UTF-8, whatever came."""
-    return tf.strings.unicode_transcode(strings, "UTF-8", "UTF-8", errors="replace")
+    """Valid UTF-8, whatever came, without the NUL at which `lower` would stop."""
+    strings = tf.strings.unicode_transcode(strings, "UTF-8", "UTF-8", errors="replace")
+    return tf.strings.regex_replace(strings, r"\x00", "\ufffd")
 
 
 def _lower(strings):
