@@ -104,8 +104,9 @@ def test_translate_lists_the_best(trained, environment):
         return done.stdout.splitlines(), done.stderr
 
     lines, _ = translate(output / "translator", "--nbest", 3, "--beams", 4)
-    *scores, empty = [line.split("\t")[0] for line in lines]
-    assert len(scores) == 3 and empty == "0.0000"
+    numbers, (*scores, empty), texts = zip(*(line.split("\t") for line in lines))
+    assert numbers == ("0", "0", "0", "1")
+    assert len(scores) == 3 and empty == "0.0000" and texts[-1] == ""
     assert sorted(map(float, scores), reverse=True) == list(map(float, scores))
     _, error = translate(output / "saved_model", "--beams", 4)
     assert "is settled" in error and "Traceback" not in error
@@ -424,6 +425,25 @@ def test_the_weights_of_pieces_are_merged_by_words(example):
     assert module.links(result) == "1-0 1-1"
     nothing = Translation("", -1.0, source, ["\u2581"], weights[:2])
     assert module.words(nothing)[1] == [] and module.links(nothing) == ""
+
+
+def test_several_sentences_are_numbered_and_one_is_not(untrained, main):
+    """So that they can be told apart where fewer than N are found."""
+    command = ["translate", untrained / "words", "--nbest", 3]
+    found = [line.split("\t") for line in main(*command, "a cat", "", "a cat")]
+    count = len(found) // 2
+    assert 1 < count <= 3
+    numbers = ["0"] * count + ["1"] + ["2"] * count
+    assert [fields[0] for fields in found] == numbers
+    alone = [line.split("\t") for line in main(*command, lines=b"a cat\n")]
+    assert [fields[1:] for fields in found[:count]] == alone
+
+
+def test_what_is_drawn_for_several_sentences_is_numbered(untrained, main):
+    command = ["translate", untrained / "words", "--sample", 2, "--seed", 1]
+    found = [line.split("\t") for line in main(*command, lines=b"a cat\nthe dog\n")]
+    assert [fields[0] for fields in found] == ["0", "0", "1", "1"]
+    assert [fields[1:] for fields in found[:2]] != [fields[1:] for fields in found[2:]]
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ python examples/translation/translate.py runs/translation/saved_model < text.txt
 
 import argparse
 import io
+import itertools
 import os
 import pathlib
 import sys
@@ -26,7 +27,7 @@ from links import links, words  # noqa: E402
 from loading import load  # noqa: E402
 
 
-def main():
+def parse_arguments():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -65,29 +66,39 @@ def main():
         "--nbest",
         type=positive,
         metavar="N",
-        help="print the N best translations of each line, each behind its score",
+        help="print the N best translations of each line, or as many as there are, "
+        "each behind a score and a tab; of several lines, the number of the line from "
+        "0 and a tab go before",
     )
     several.add_argument(
         "--sample",
         type=positive,
         metavar="N",
-        help="print N translations of each line drawn at random, behind their scores",
+        help="print N translations of each line drawn at random, as --nbest does",
     )
     add_sampling(parser)
     add_search(parser)
     # Sentences may follow options.
     args = parser.parse_intermixed_args()
     check(parser, args)
+    return parser, args
+
+
+def main():
+    parser, args = parse_arguments()
     settings = search_settings(args)
     path = [args.translator, *args.ensemble] if args.ensemble else args.translator
     try:
         translator = load(path, **settings)
     except ValueError as error:
         refuse(parser, error)
-    for results in translate(translator, args.text or lines(), args):
+    texts, are_several = given(args)
+    for number, results in enumerate(translate(translator, texts, args)):
         for result in results:
-            score = f"{result.score:.4f}\t" if args.nbest or args.sample else ""
-            print(score + line(result, args), flush=True)
+            fields = [f"{result.score:.4f}"] if args.nbest or args.sample else []
+            if fields and are_several:
+                fields.insert(0, str(number))
+            print("\t".join([*fields, *described(result, args)]), flush=True)
 
 
 def add_sampling(parser):
@@ -118,16 +129,17 @@ def lines():
     return (line.rstrip("\r\n") for line in sys.stdin)
 
 
+def given(args):
+    """The sentences, and whether they are several, as they may be at the keyboard."""
+    if args.text or sys.stdin.isatty():
+        return args.text or lines(), len(args.text) != 1
+    texts = lines()
+    begin = list(itertools.islice(texts, 2))
+    return itertools.chain(begin, texts), len(begin) > 1
+
+
 def translate(translator, texts, args):
     """Lists of translations for each text, as they are found."""
-    if not (args.sample or args.prefix):
-        # A person at the keyboard waits for each line.
-        chunk = 1 if sys.stdin.isatty() else 4096
-        nbest = bool(args.nbest)
-        found = translator.stream(texts, args.batch_size, chunk, nbest)
-        yield from found if nbest else ([one] for one in found)
-        return
-    texts = list(texts)
     if args.sample and not hasattr(translator, "sample"):
         raise SystemExit(
             "--sample: what was exported draws nothing; take `translator`."
@@ -135,24 +147,30 @@ def translate(translator, texts, args):
     try:
         if args.sample:
             options = args.sample, args.temperature, args.top_k, args.top_p, args.seed
-            yield from translator.sample(texts, *options, batch_size=args.batch_size)
-        else:
-            prefixes = [args.prefix] * len(texts)
-            find = translator.translate_nbest if args.nbest else translator.translate
-            found = find(texts, args.batch_size, prefixes=prefixes)
+            yield from translator.sample(
+                list(texts), *options, batch_size=args.batch_size
+            )
+            return
+        find = translator.translate_nbest if args.nbest else translator.translate
+        # A person at the keyboard waits for each line.
+        chunk = 1 if not args.text and sys.stdin.isatty() else 4096
+        texts = iter(texts)
+        while part := list(itertools.islice(texts, chunk)):
+            prefixes = [args.prefix] * len(part) if args.prefix else None
+            found = find(part, args.batch_size, prefixes=prefixes)
             yield from found if args.nbest else ([one] for one in found)
     except ValueError as error:
         raise SystemExit(str(error)) from error
 
 
-def line(result, args):
-    """The translation and what else is asked for, with tabs between."""
+def described(result, args):
+    """The translation and what else is asked for of it."""
     fields = [result.text]
     if args.alignments:
         fields.append(links(result))
     if args.tokens:
         fields += [" ".join(side) for side in words(result)]
-    return "\t".join(fields)
+    return fields
 
 
 if __name__ == "__main__":
