@@ -83,8 +83,8 @@ def test_a_changed_input_changes_forward_states_from_there_and_backward_to_there
 
 
 def test_one_way_every_end_of_a_run_is_wrong_and_nothing_else(run):
-    size = ["--examples", "640", "--tests", "64", "--length", "12", "--units", "8"]
-    lines = run("runs_of_ones", *size, "--epochs", "8", "--learning-rate", "0.03")
+    size = ["--examples", "192", "--tests", "64", "--length", "12", "--units", "8"]
+    lines = run("runs_of_ones", *size, "--epochs", "12", "--learning-rate", "0.05")
     table = {kind: list(map(int, numbers)) for kind, *numbers in lines[2:7]}
     assert list(table) == ["no run", "first", "inside", "last", "alone"]
     assert sum(positions for positions, _, _ in table.values()) == 64 * 11
@@ -169,21 +169,33 @@ def test_the_norms_are_those_of_the_halves(run_untraced, study):
     assert means == {"forward": [5, 0], "backward": [13, 0]}
 
 
-def test_one_way_lead_is_right_in_a_third_and_two_ways_in_all(run):
+def table_of_leads(lines):
+    """The rows about words, and those about sentences."""
+    start = lines.index(["sentence", "gold", "one way", "two ways"])
+    assert lines[start + 6][0].endswith("but for 0.000000.")
+    return {row[0]: row[1:] for row in lines[2:7]}, lines[start + 1 : start + 6]
+
+
+def test_one_way_no_more_than_a_third_of_lead_can_be_right(run_untraced):
+    rows, examples = table_of_leads(run_untraced("ambiguity", *SENTENCES))
+    # The same beginnings with each reading, so the same answer three times; less
+    # than a third where it is no reading of the word at all.
+    number, one_way, _ = rows["lead"]
+    assert number == "48" and float(one_way.removesuffix(" %")) <= 33.4
+    assert len({one_way for _, _, one_way, _ in examples}) == 1
+
+
+@pytest.mark.tf_only  # It is the training that takes time, least there.
+def test_two_ways_lead_is_right_always(run):
     size = ["--examples", "384", "--tests", "96", "--units", "8", "--embedding", "7"]
     lines = run("ambiguity", *size, "--learning-rate", "0.05", "--epochs", "8")
-    rows = {row[0]: row[1:] for row in lines[2:7]}
+    rows, examples = table_of_leads(lines)
     for reading in ("VERB", "NOUN", "ADJ"):
         assert rows[f"lead, {reading}"][::2] == ["32", "100.0 %"]
-    # The same beginnings with each reading, so the same answers: a closed form.
     assert rows["lead"] == ["96", "33.3 %", "100.0 %"]
-    examples = lines[lines.index(["sentence", "gold", "one way", "two ways"]) + 1 : -1]
-    assert len(examples) == 5
-    assert len({one_way for _, _, one_way, _ in examples}) == 1
     for _, gold, _, two_ways in examples:
         best = np.argmax(list(map(float, two_ways.split())))
         assert ("VERB", "NOUN", "ADJ")[best] == gold
-    assert lines[-1][0].endswith("but for 0.000000.")
 
 
 def test_the_kinds_of_position_and_the_longest_runs_by_hand(study):
