@@ -446,6 +446,26 @@ def test_what_is_drawn_for_several_sentences_is_numbered(untrained, main):
     assert [fields[1:] for fields in found[:2]] != [fields[1:] for fields in found[2:]]
 
 
+def test_a_bar_on_standard_error_counts_a_file(
+    untrained, example, monkeypatch, tmp_path, capsys
+):
+    path = tmp_path / "lines"
+    path.write_text("a cat\n\nthe dog\n" * 3)
+    translate = example("translate")
+    bars = []
+    for is_terminal in (False, True):
+        monkeypatch.setattr(sys.stderr, "isatty", lambda is_it=is_terminal: is_it)
+        arguments = ["translate.py", str(untrained / "words-exported")]
+        monkeypatch.setattr(sys, "argv", [*arguments, "--batch-size", "2"])
+        with open(path, encoding="utf-8") as file:
+            monkeypatch.setattr(sys, "stdin", file)
+            translate.main()
+        printed = capsys.readouterr()
+        assert len(printed.out.splitlines()) == 9 and "9/9" not in printed.out
+        bars.append(printed.err)
+    assert "/9" not in bars[0] and "0/9" in bars[1] and "9/9" in bars[1]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

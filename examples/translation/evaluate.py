@@ -5,8 +5,10 @@ python examples/translation/evaluate.py runs/translation/translator \\
 """
 
 import argparse
+import contextlib
 import os
 import pathlib
+import sys
 import time
 
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
@@ -91,7 +93,8 @@ def searches(args):
 
 def evaluate(translator, corpus, name):
     started = time.time()
-    results = translator.translate(corpus.sources)
+    with contextlib.redirect_stdout(sys.stderr):
+        results = translator.translate(corpus.sources, verbose=sys.stderr.isatty())
     seconds = time.time() - started
     texts = [result.text for result in results]
     lowercase = translator.target_codec.lowercase

@@ -25,6 +25,7 @@ from arguments import (  # noqa: E402
 )
 from links import links, words  # noqa: E402
 from loading import load  # noqa: E402
+from progress import count_lines, is_watched, watched  # noqa: E402
 
 
 def parse_arguments():
@@ -92,8 +93,11 @@ def main():
         translator = load(path, **settings)
     except ValueError as error:
         refuse(parser, error)
-    texts, are_several = given(args)
-    for number, results in enumerate(translate(translator, texts, args)):
+    texts, are_several, total = given(args)
+    # Small parts, so that the bar moves; else large ones, of many a similar length.
+    parts = 16 * args.batch_size if total else 4096
+    found = translate(translator, texts, args, parts)
+    for number, results in enumerate(watched(found, total) if total else found):
         for result in results:
             fields = [f"{result.score:.4f}"] if args.nbest or args.sample else []
             if fields and are_several:
@@ -130,16 +134,27 @@ def lines():
 
 
 def given(args):
-    """The sentences, and whether they are several, as they may be at the keyboard."""
-    if args.text or sys.stdin.isatty():
-        return args.text or lines(), len(args.text) != 1
-    texts = lines()
-    begin = list(itertools.islice(texts, 2))
-    return itertools.chain(begin, texts), len(begin) > 1
+    """The sentences, whether they are several, and how many a bar is to count.
+
+    At the keyboard they may be several. No bar is for a pipe, of which that is not
+    known, nor for samples, which are drawn together.
+    """
+    total, has_bar = len(args.text), is_watched() and not args.sample
+    if not args.text:
+        texts = lines()
+        if sys.stdin.isatty():
+            return texts, True, None
+        total = count_lines(sys.stdin) if has_bar else None
+        begin = list(itertools.islice(texts, 2))
+        texts, are_several = itertools.chain(begin, texts), len(begin) > 1
+    else:
+        texts, are_several = args.text, total > 1
+    has_bar = has_bar and total is not None and total > args.batch_size
+    return texts, are_several, total if has_bar else None
 
 
-def translate(translator, texts, args):
-    """Lists of translations for each text, as they are found."""
+def translate(translator, texts, args, parts):
+    """Lists of translations for each text, as they are found, so many at a time."""
     if args.sample and not hasattr(translator, "sample"):
         raise SystemExit(
             "--sample: what was exported draws nothing; take `translator`."
@@ -153,7 +168,7 @@ def translate(translator, texts, args):
             return
         find = translator.translate_nbest if args.nbest else translator.translate
         # A person at the keyboard waits for each line.
-        chunk = 1 if not args.text and sys.stdin.isatty() else 4096
+        chunk = 1 if not args.text and sys.stdin.isatty() else parts
         texts = iter(texts)
         while part := list(itertools.islice(texts, chunk)):
             prefixes = [args.prefix] * len(part) if args.prefix else None
