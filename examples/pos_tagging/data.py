@@ -90,10 +90,9 @@ def _grammar(seed):
     kept_out = set(words[seed % 20 :: 20])
     known = [one for one in sentences if not kept_out & set(one.words)]
     other = [one for one in sentences if kept_out & set(one.words)]
-    train = known[: GRAMMAR_SIZE["train"]]
-    rest = [*known[GRAMMAR_SIZE["train"] :], *other]
-    # Alternately from both kinds.
-    rest = rest[::2] + rest[1::2]
+    train, rest = known[: GRAMMAR_SIZE["train"]], known[GRAMMAR_SIZE["train"] :]
+    # Every other sentence has a word that was kept out.
+    rest = [sentence for pair in zip(rest, other) for sentence in pair]
     dev, test = rest[: GRAMMAR_SIZE["dev"]], rest[GRAMMAR_SIZE["dev"] :]
     return [
         TaggedCorpus(train, "grammar train"),
