@@ -15,8 +15,10 @@ import tensorflow as tf
 
 from keras_bahdanau.batching import END_ID, PAD_ID, START_ID, UNK_ID
 from keras_bahdanau.tf.tokenization import (
+    SPACER,
     detokenize,
     normalize,
+    pieces_for,
     string_batch,
     surface,
     tokenize,
@@ -76,6 +78,55 @@ class Codec(tf.Module):
             Ragged string tensor of shape `(B, None)`.
         """
         return surface(self.tokenize(strings))
+
+    def whole_words(self, strings):
+        """Gives for each token of `tokenize` the word of the text that it is part of.
+
+        Args:
+            strings: String tensor of shape `(B,)`.
+
+        Returns:
+            Ragged string tensor of shape `(B, None)`: tokens of
+            `keras_bahdanau.tf.tokenize`, spelled as in the text, whatever the case
+            that the codec puts it in.
+        """
+        raise NotImplementedError
+
+    def as_tokens(self, words, before):
+        """Gives words as tokens of this codec, for `detokenize`.
+
+        Args:
+            words: String tensor of any shape, words of `whole_words`.
+            before: String tensor of that shape, the token that each follows.
+
+        Returns:
+            String tensor of that shape.
+        """
+        return words
+
+    def ids_of_word(self, word):
+        """Gives the ids of all tokens that a reader sees as one word.
+
+        Args:
+            word: A string that `tokenize` gives as one token.
+
+        Returns:
+            Tuple of `int`; empty if the vocabulary lacks the word. For subwords, the
+            pieces of that spelling, at the beginning of a word and inside of one.
+
+        Raises:
+            ValueError: If `word` is not one token.
+        """
+        tokens = self.tokenize([word])[0].numpy()
+        if len(tokens) != 1:
+            raise ValueError(
+                "A forbidden word must be one token of the target codec. Received "
+                f"{word!r}, which is {len(tokens)}. Forbid its first token."
+            )
+        every = tf.range(len(SPECIAL_TOKENS), self.vocabulary_size)
+        surfaces = surface(self.ids_to_tokens(every[:, None]).flat_values).numpy()
+        same = surfaces == surface(tokens).numpy()[0]
+        return tuple(int(place) + len(SPECIAL_TOKENS) for place in same.nonzero()[0])
 
     def encode(self, strings, add_end=True):
         """Turns sentences into ids.
@@ -259,6 +310,9 @@ class WordCodec(Codec):
     def tokenize(self, strings):
         return tokenize(strings, self.lowercase)
 
+    def whole_words(self, strings):
+        return tokenize(strings)
+
     def detokenize(self, tokens):
         return detokenize(tokens)
 
@@ -394,8 +448,33 @@ class SubwordCodec(Codec):
     def tokenize(self, strings):
         return self._to_pieces.tokenize(self._prepare(strings))
 
+    def whole_words(self, strings):
+        text = normalize(string_batch(strings))
+        parts, words = tf.strings.split(text), tokenize(text)
+        pieces = self.tokenize(strings)
+        part, offset = _places(pieces, parts)
+        # Where each part and each word begins, counted in characters without blanks.
+        sizes = tf.strings.length(parts.flat_values, "UTF8_CHAR")
+        begins = tf.cumsum(sizes, exclusive=True)
+        # The codec may change the number of characters, but not that of the parts.
+        offset = tf.minimum(offset, tf.gather(sizes, part) - 1)
+        place = tf.gather(begins, part) + offset
+        sizes = tf.strings.length(surface(words.flat_values), "UTF8_CHAR")
+        begins = tf.cumsum(sizes, exclusive=True)
+        # One more of both, since there may be none.
+        begins = tf.concat([begins, [tf.int32.max]], axis=0)
+        place = tf.concat([place, [0]], axis=0)
+        word = tf.searchsorted(begins, place, side="right")[:-1] - 1
+        return pieces.with_flat_values(tf.gather(words.flat_values, word))
+
+    def as_tokens(self, words, before):
+        return pieces_for(words, before)
+
     def detokenize(self, tokens):
-        return self._to_pieces.detokenize(tokens)
+        # SentencePiece gives back the spacer of a piece that it does not know.
+        text = self._to_pieces.detokenize(tokens)
+        text = tf.strings.regex_replace(text, f"[{SPACER} ]+", " ")
+        return tf.strings.regex_replace(text, "^ | $", "")
 
     def get_config(self):
         model = base64.b64encode(self.model).decode("ascii")
@@ -412,6 +491,34 @@ class SubwordCodec(Codec):
 
     def _ids_to_tokens(self, ids):
         return ids.with_flat_values(self._to_ids.id_to_string(ids.flat_values))
+
+
+def _places(pieces, parts):
+    """Of each piece the number of its part of the text, and what goes before there.
+
+    Parts stand between blanks. Both are counted over the whole batch.
+    """
+    values, rows = pieces.flat_values, pieces.value_rowids()
+    begins = tf.strings.regex_full_match(values, f"(?s){SPACER}.*")
+    begins |= tf.equal(tf.ragged.range(pieces.row_lengths()).flat_values, 0)
+    part = tf.cumsum(tf.cast(begins, tf.int32)) - 1
+    count = tf.reduce_sum(tf.cast(begins, tf.int32))
+    bare = tf.strings.regex_replace(values, f"^{SPACER}", "")
+    # A byte may be a character or begin one, or continue that of the byte before.
+    more = tf.strings.regex_full_match(bare, "<0x[89AB][0-9A-F]>")
+    bare = tf.where(more, "", tf.strings.regex_replace(bare, "^<0x[0-9A-F]{2}>$", "x"))
+    size = tf.strings.length(bare, "UTF8_CHAR")
+    before = tf.cumsum(size, exclusive=True)
+    first = tf.math.unsorted_segment_min(before, part, count)
+    # A piece of several words is part of the first with a letter or a digit.
+    lead = tf.strings.regex_replace(bare, r"^[^\p{L}\p{N}]+", "")
+    lead = size - tf.strings.length(lead, "UTF8_CHAR")
+    lead = tf.where(lead < size, lead, 0) - tf.cast(more, tf.int32)
+    offset = before + lead - tf.gather(first, part)
+    first = tf.gather(tf.math.unsorted_segment_min(part, rows, pieces.nrows()), rows)
+    last = tf.cast(tf.gather(parts.row_lengths(), rows), tf.int32) - 1
+    start = tf.cast(tf.gather(parts.row_starts(), rows), tf.int32)
+    return start + tf.minimum(part - first, last), offset
 
 
 class _NamedModel(tf.saved_model.experimental.TrackableResource):

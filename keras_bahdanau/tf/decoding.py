@@ -1,13 +1,13 @@
 """From strings to the best translations, as one TensorFlow graph."""
 
+import collections.abc
+import numbers
 from typing import NamedTuple
 
 import tensorflow as tf
 
-from keras_bahdanau.batching import UNK_ID
 from keras_bahdanau.beam import check_penalties
-from keras_bahdanau.tf.codecs import SPECIAL_TOKENS
-from keras_bahdanau.tf.tokenization import surface
+from keras_bahdanau.tf.tokenization import normalize, surface, tokenize
 
 
 class DecodingSettings(NamedTuple):
@@ -61,8 +61,13 @@ class StringDecoder(tf.Module):
         self.source_codec, self.target_codec = source_codec, target_codec
         self.attends = attends
         self.settings = settings
-        self.dictionary = _table(settings.dictionary)
-        self._forbidden = _ids_of(settings.forbidden_words, target_codec)
+        self._never = _surfaces(settings.forbidden_words, target_codec)
+        self.dictionary = _table(settings.dictionary, self._never)
+        self._forbidden = tuple(
+            token_id
+            for word in settings.forbidden_words
+            for token_id in target_codec.ids_of_word(word)
+        )
         if not settings.allow_unknown:
             self._forbidden += (target_codec.unk_id,)
 
@@ -77,6 +82,12 @@ class StringDecoder(tf.Module):
 
     def constrained(self, strings, prefixes, max_lengths):
         """The same, each translation with a beginning and a limit of its own."""
+        for name, given in (("prefixes", prefixes), ("max_lengths", max_lengths)):
+            tf.debugging.assert_equal(
+                tf.size(given),
+                tf.size(strings),
+                f"`{name}` must have one for each of the strings.",
+            )
         return self._translate(strings, self._beams, prefixes, max_lengths)
 
     def sampler(self, **options):
@@ -111,7 +122,10 @@ class StringDecoder(tf.Module):
         if weights is None or not self.attends:
             weights = tf.zeros([*tf.unstack(tf.shape(token_ids)), 0])
         weights = weights[:, :, :longest]
-        tokens, texts = self._words(token_ids, weights, source_tokens, prefix_tokens)
+        words = None
+        if self.settings.replace_unknown:
+            words = self.source_codec.whole_words(strings)
+        tokens, texts = self._words(token_ids, weights, words, prefix_tokens)
         # Nothing is an exact translation of nothing.
         best = tf.range(tf.shape(found.scores)[1]) < 1
         empty = tf.equal(limits, 0)[:, None] & best
@@ -161,56 +175,76 @@ class StringDecoder(tf.Module):
         parts = (None if part is None else part[:, None] for part in found)
         return _cut(type(found)(*parts), limits)
 
-    def _words(self, token_ids, weights, source_tokens, prefix_tokens):
+    def _words(self, token_ids, weights, source_words, prefix_tokens):
         """Target tokens `(B, N, T)`, one under each id, and texts `(B, N)`."""
         shape = tf.shape(token_ids)
         flat = tf.reshape(token_ids, [-1, shape[2]])
         rows = self.target_codec.ids_to_tokens(flat)
-        if self.settings.replace_unknown or prefix_tokens is not None:
-            unknown = tf.equal(flat, self.target_codec.unk_id)
-            instead = tf.fill(tf.shape(flat), SPECIAL_TOKENS[UNK_ID])
-            if self.settings.replace_unknown:
-                instead = self._looked_at(weights, source_tokens)
-            if prefix_tokens is not None:
-                instead = _beginning(prefix_tokens, instead, shape)
+        if source_words is None and prefix_tokens is None:
+            texts = self.target_codec.decode(flat)
+        else:
             dense = rows.to_tensor("", shape=[None, None])
             width = tf.shape(dense)[1]
-            dense = tf.where(unknown[:, :width], instead[:, :width], dense)
+            unknown = tf.equal(flat, self.target_codec.unk_id)[:, :width]
+            if prefix_tokens is not None:
+                given = _beginning(prefix_tokens, shape)[:, :width]
+                given = tf.where(unknown, given, "")
+                unknown &= tf.equal(given, "")
+                dense = tf.where(tf.equal(given, ""), dense, given)
+            if source_words is not None:
+                instead = self._looked_at(weights, source_words)[:, :width]
+                dense = self._replaced(dense, unknown, instead)
             rows = tf.RaggedTensor.from_tensor(dense, lengths=rows.row_lengths())
             texts = self.target_codec.detokenize(rows)
-        else:
-            texts = self.target_codec.decode(flat)
         tokens = rows.to_tensor("")
         missing = shape[2] - tf.shape(tokens)[1]
         tokens = tf.pad(tokens, [[0, 0], [0, missing]], constant_values="")
         return tf.reshape(tokens, shape), tf.reshape(texts, shape[:2])
 
-    def _looked_at(self, weights, source_tokens):
-        """For each target token the source token of the largest weight."""
-        source_tokens = padded(source_tokens, "", 1)
-        real = tf.not_equal(source_tokens, "")
-        # Never the end token nor padding.
+    def _replaced(self, tokens, unknown, instead):
+        """The tokens `(B N, T)`, the unknown ones as the words that there are."""
+        unknown &= tf.not_equal(instead, "")
+        tokens = tf.where(unknown, instead, tokens)
+        before = tf.pad(tokens, [[0, 0], [1, 0]])[:, : tf.shape(tokens)[1]]
+        instead = self.target_codec.as_tokens(tokens, before)
+        return tf.where(unknown, instead, tokens)
+
+    def _looked_at(self, weights, source_words):
+        """For each target token what to put for the source token of most weight.
+
+        `(B N, T)`; the empty string where there is nothing to put.
+        """
+        words = self._translated(padded(source_words, "", 1))
+        # Never the end token, padding, nor a forbidden word.
+        real = tf.not_equal(words, "")
         among = tf.where(real[:, None, None], weights[..., : tf.shape(real)[1]], -1.0)
         place = tf.argmax(among, axis=-1, output_type=tf.int32)
         batch_size, count, length = tf.unstack(tf.shape(place))
-        place = tf.reshape(place, [batch_size, -1])
-        tokens = tf.gather(source_tokens, place, axis=1, batch_dims=1)
-        # Two codecs of one kind share their spacing marks.
-        alike = type(self.source_codec) is type(self.target_codec)
-        words = tokens if alike else surface(tokens)
-        if self.dictionary is not None:
-            known = self.dictionary.lookup(surface(tokens))
-            words = tf.where(tf.equal(known, ""), words, known)
+        place = tf.reshape(place, [batch_size, count * length])
+        words = tf.gather(words, place, axis=1, batch_dims=1)
         return tf.reshape(words, [batch_size * count, length])
 
+    def _translated(self, words):
+        """What to put for each word of the source; `""` for a forbidden word."""
+        if self.dictionary is not None:
+            bare = surface(words)
+            known = self.dictionary.lookup(bare)
+            lower = self.dictionary.lookup(tf.strings.lower(bare, "utf-8"))
+            known = tf.where(tf.equal(known, ""), lower, known)
+            words = tf.where(tf.equal(known, ""), words, known)
+        if self._never:
+            bare = _folded(surface(words), self.target_codec)
+            banned = tf.equal(bare[..., None], tf.constant(self._never, tf.string))
+            words = tf.where(tf.reduce_any(banned, axis=-1), "", words)
+        return words
 
-def _beginning(prefix_tokens, tokens, shape):
-    """`tokens` `(B N, T)` with those of each beginning in their places."""
+
+def _beginning(prefix_tokens, shape):
+    """The tokens `(B N, T)` of each beginning in their places."""
     prefix = prefix_tokens.to_tensor("", shape=[None, None])
     length = tf.shape(prefix)[1]
     prefix = tf.pad(prefix, [[0, 0], [0, tf.maximum(shape[2] - length, 0)]])
-    prefix = tf.repeat(prefix[:, : shape[2]], shape[1], axis=0)
-    return tf.where(tf.equal(prefix, ""), tokens, prefix)
+    return tf.repeat(prefix[:, : shape[2]], shape[1], axis=0)
 
 
 def _longest(lengths):
@@ -245,54 +279,63 @@ def padded(rows, value, extra=0):
     return tf.pad(dense, [[0, 0], [0, missing]], constant_values=value)
 
 
-def _table(dictionary):
-    if not dictionary:
-        return None
-    pairs = tf.lookup.KeyValueTensorInitializer(
-        list(dictionary), list(dictionary.values()), tf.string, tf.string
-    )
-    return tf.lookup.StaticHashTable(pairs, default_value="")
+def _folded(strings, codec):
+    """Strings in the case in which the codec has them."""
+    return tf.strings.lower(strings, "utf-8") if codec.lowercase else strings
 
 
-def _ids_of(words, codec):
-    """The ids of words that the codec has as one token; a word it lacks has none."""
+def _surfaces(words, codec):
+    """The forbidden words as a reader sees them, in the case of the codec."""
     if isinstance(words, (str, bytes)):
         raise ValueError(
             "`forbidden_words` must be a list of words. Received one string. Wrap it "
             "in a list."
         )
-    found = codec.encode(list(words), add_end=False).to_list() if words else []
-    for word, ids in zip(words, found):
-        if len(ids) != 1:
-            raise ValueError(
-                "A forbidden word must be one token of the target codec. Received "
-                f"{word!r}, which is {len(ids)}. Forbid its first token."
-            )
-    return tuple(ids[0] for ids in found if ids[0] != codec.unk_id)
+    if not words:
+        return []
+    return _folded(normalize(list(words)), codec).numpy().tolist()
+
+
+def _table(dictionary, forbidden):
+    if not dictionary:
+        return None
+    words, values = (
+        normalize(list(side)) for side in (dictionary, dictionary.values())
+    )
+    entries = dict(zip(words.numpy().tolist(), values.numpy().tolist()))
+    for word, tokens in zip(entries, surface(tokenize(list(entries.values()))).numpy()):
+        banned = sorted(set(tokens) & set(forbidden))
+        # What has a forbidden word in it is as forbidden.
+        entries[word] = banned[0] if banned else entries[word]
+    pairs = tf.lookup.KeyValueTensorInitializer(
+        list(entries), list(entries.values()), tf.string, tf.string
+    )
+    return tf.lookup.StaticHashTable(pairs, default_value="")
 
 
 def _check(settings, model, attends):
-    for name, least in (
-        ("max_length", 1),
-        ("max_length_factor", 0),
-        ("max_length_offset", 1),
-        ("num_beams", 1),
-        ("num_results", 1),
-        ("min_length", 1),
-        ("min_length_factor", 0),
-        ("no_repeat_ngram", 0),
+    for name, kind, least in (
+        ("max_length", numbers.Integral, 1),
+        ("max_length_factor", numbers.Real, 0),
+        ("max_length_offset", numbers.Integral, 1),
+        ("num_beams", numbers.Integral, 1),
+        ("num_results", numbers.Integral, 1),
+        ("min_length", numbers.Integral, 1),
+        ("min_length_factor", numbers.Real, 0),
+        ("no_repeat_ngram", numbers.Integral, 0),
     ):
         value = getattr(settings, name)
-        if not least <= value < float("inf"):
+        if not isinstance(value, kind) or not least <= value < float("inf"):
+            noun = "a number" if kind is numbers.Real else "an integer"
             raise ValueError(
-                f"`{name}` must be {least} or more, and finite. Received: {value}."
+                f"`{name}` must be {noun}, {least} or more, and finite. "
+                f"Received: {value!r}."
             )
     if settings.num_results > settings.num_beams:
         raise ValueError(
             "`num_results` must be `num_beams` at most. Received: "
             f"num_results={settings.num_results}, num_beams={settings.num_beams}."
         )
-    check_penalties(settings.length_penalty, settings.alpha, settings.coverage_penalty)
     penalised = settings.length_penalty != "none" or settings.coverage_penalty
     if settings.num_beams == 1 and (penalised or settings.alpha is not None):
         raise ValueError(
@@ -301,6 +344,12 @@ def _check(settings, model, attends):
             f"coverage_penalty={settings.coverage_penalty} with num_beams=1. Pass "
             "num_beams=5, say."
         )
+    check_penalties(settings.length_penalty, settings.alpha, settings.coverage_penalty)
+    _check_model(settings, model, attends)
+    _check_dictionary(settings.dictionary, settings.replace_unknown)
+
+
+def _check_model(settings, model, attends):
     if settings.needs_beams and not hasattr(model, "beam_search"):
         raise ValueError(
             "Beams, least lengths and n-grams need a model with `beam_search`. "
@@ -316,7 +365,19 @@ def _check(settings, model, attends):
             "`replace_unknown` needs attention weights, which this model has not. "
             "Translate with an RNNSearch."
         )
-    if settings.dictionary and not settings.replace_unknown:
+
+
+def _check_dictionary(dictionary, replace_unknown):
+    if dictionary is None:
+        return
+    if not isinstance(dictionary, collections.abc.Mapping) or not all(
+        isinstance(word, str) for pair in dictionary.items() for word in pair
+    ):
+        raise ValueError(
+            "`dictionary` must be a dictionary from strings to strings. Received: "
+            f"{dictionary!r}."
+        )
+    if dictionary and not replace_unknown:
         raise ValueError(
             "`dictionary` has the words for unknown ones. Pass `replace_unknown=True`."
         )

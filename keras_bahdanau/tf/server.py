@@ -1,6 +1,7 @@
 """Lists of texts, translated with a function of one batch, as it was exported."""
 
 import itertools
+import numbers
 from typing import NamedTuple
 
 import keras
@@ -254,9 +255,17 @@ def collect(serve, read, columns, batch_size, verbose=0):
 
 def _constraints(count, prefixes, max_lengths):
     prefixes = [""] * count if prefixes is None else as_list(prefixes, "prefixes")
-    if max_lengths is None or isinstance(max_lengths, (int, np.integer)):
-        max_lengths = [max_lengths or 0] * count
-    max_lengths = [int(length) for length in max_lengths]
+    if max_lengths is None or np.ndim(max_lengths) == 0:
+        max_lengths = [0 if max_lengths is None else max_lengths] * count
+    max_lengths = list(max_lengths)
+    for length in max_lengths:
+        if not isinstance(length, numbers.Integral) or isinstance(length, bool):
+            raise ValueError(
+                f"`max_lengths` must be integers. Received: {length!r}. Pass 0 for no "
+                "limit."
+            )
+    # More than a tensor holds is no limit.
+    max_lengths = [min(int(length), 2**31 - 1) for length in max_lengths]
     for name, values in (("prefixes", prefixes), ("max_lengths", max_lengths)):
         if len(values) != count:
             raise ValueError(

@@ -203,6 +203,31 @@ def surface(tokens):
     )
 
 
+def pieces_for(words, before):
+    """Gives words as pieces that continue other pieces, which say what is glued.
+
+    A piece begins with the spacer where a blank goes before it. A blank goes between
+    two letters or digits; everything else is as the pieces before have it.
+
+    Args:
+        words: String tensor, tokens of `tokenize`.
+        before: String tensor of the same shape: the piece before each word.
+
+    Returns:
+        String tensor of the same shape.
+
+    Example:
+
+    >>> row = pieces_for(["dog", "dog", "?"], ["▁a", "▁", "dog"])
+    >>> print(*(piece.decode() for piece in row.numpy()))
+    ▁dog dog ?
+    """
+    bare = surface(words)
+    begins = tf.strings.regex_full_match(bare, _WORD)
+    ends = tf.strings.regex_full_match(before, f"(?s).*{_CHARACTER}")
+    return tf.where(begins & ends, SPACER, "") + bare
+
+
 def _compose(strings):
     """Makes one letter of a letter and the accents after it, up to three."""
     keys, composed = (tf.constant(column, tf.int64) for column in _compositions())

@@ -6,8 +6,9 @@ import pathlib
 import keras
 import tensorflow as tf
 
+from keras_bahdanau.batching import UNK_ID
 from keras_bahdanau.ensembles import RNNEnsemble
-from keras_bahdanau.tf.codecs import load_codec
+from keras_bahdanau.tf.codecs import SPECIAL_TOKENS, load_codec
 from keras_bahdanau.tf.decoding import DecodingSettings, StringDecoder
 from keras_bahdanau.tf.saved_folder import (
     FORMAT,
@@ -38,6 +39,9 @@ _SIGNATURES = {
     "serve_greedy": "greedy",
     "serve_constrained": "constrained",
 }
+_UNKNOWN = SPECIAL_TOKENS[UNK_ID]
+# A letter without case that no vocabulary has, so that it is one unknown token.
+_UNKNOWN_LETTER = "\U00010c00"
 _STRINGS = tf.TensorSpec([None], tf.string, name="strings")
 _PREFIXES = tf.TensorSpec([None], tf.string, name="prefixes")
 _MAX_LENGTHS = tf.TensorSpec([None], tf.int32, name="max_lengths")
@@ -85,9 +89,11 @@ class Translator(Server, tf.Module):
         max_length_offset: see there.
         allow_unknown: whether the unknown token may be part of a translation.
         replace_unknown: whether an unknown token is given as the word of the
-            source that it looked at most, as that is spelled there.
-        dictionary: words of the source, as their surfaces, and what to put in
-            their place then.
+            source that it looked at most, as that is spelled there; the whole word
+            also with subwords. Where that is a forbidden word it is the one that
+            it looked at next, and if all are forbidden it stays unknown.
+        dictionary: words of the source, as they are spelled or in lower case, and
+            what to put in their place then.
         num_beams: 1 for `greedy_search`, more for `beam_search`.
         num_results: how many translations `serve_nbest` returns of each text.
         length_penalty, alpha, coverage_penalty: arguments of `beam_search`.
@@ -96,7 +102,10 @@ class Translator(Server, tf.Module):
             than `min_length_factor * n` tokens either.
         no_repeat_ngram: `n > 0`: no `n` tokens occur twice in a translation.
         forbidden_words: words that no translation has, each one token of the
-            target codec.
+            target codec, whatever spacing marks it bears. With subwords these are
+            the pieces of that spelling, at the beginning of a word and inside of
+            one, so that no longer word is made with them either; out of other
+            pieces a word can still be put together.
 
     Call arguments:
         texts: list of `str`.
@@ -255,6 +264,9 @@ class Translator(Server, tf.Module):
     def score(self, sources, targets, batch_size=64):
         """Scores and aligns given translations (forced decoding).
 
+        `<unk>` in a translation is the unknown token, as in what a search gives.
+        (A `SubwordCodec` with `byte_fallback` has none.)
+
         Args:
             sources: list of `str`.
             targets: list of `str`, their translations.
@@ -276,15 +288,18 @@ class Translator(Server, tf.Module):
             )
         results = [None] * len(sources)
         for rows in batches([len(text) for text in sources], batch_size):
-            pairs = [sources[row] for row in rows], [targets[row] for row in rows]
+            given = tf.constant([targets[row] for row in rows], tf.string)
+            given = tf.strings.regex_replace(given, _UNKNOWN, _UNKNOWN_LETTER)
+            pairs = [sources[row] for row in rows], given
             codecs = self.source_codec, self.target_codec
             both = [codec.encode(side) for codec, side in zip(codecs, pairs)]
             found = self._score_of(*(ids.to_tensor() for ids in both))
             scores, log_probs, weights = (part.numpy() for part in found)
             widths, lengths = (ids.row_lengths().numpy() for ids in both)
-            tokens = [
-                codec.tokenize(side).to_list() for codec, side in zip(codecs, pairs)
-            ]
+            tokens = [codec.tokenize(side) for codec, side in zip(codecs, pairs)]
+            values = tokens[1].flat_values
+            values = tf.strings.regex_replace(values, _UNKNOWN_LETTER, _UNKNOWN)
+            tokens = tokens[0].to_list(), tokens[1].with_flat_values(values).to_list()
             for index, row in enumerate(rows):
                 length = lengths[index]
                 results[row] = Translation(

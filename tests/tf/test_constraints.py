@@ -88,6 +88,8 @@ def test_each_translation_has_its_own_largest_length():
         ({"prefixes": "a"}, "`prefixes` must be a list"),
         ({"max_lengths": [1, 2]}, "`max_lengths` must have one.*Received 2 for 4"),
         ({"max_lengths": -1}, "0 or more. Received: -1"),
+        ({"max_lengths": [2.7, 1, 1, 1]}, "must be integers. Received: 2.7"),
+        ({"max_lengths": True}, "must be integers. Received: True"),
     ],
 )
 def test_wrong_constraints_are_refused(constraints, message):
@@ -97,6 +99,37 @@ def test_wrong_constraints_are_refused(constraints, message):
 
 def test_no_text_under_constraints_is_no_translation():
     assert mild().translate([], prefixes=[], max_lengths=3) == []
+
+
+@pytest.mark.parametrize("options", [{}, {"num_beams": 3, "num_results": 2}])
+def test_serving_no_text_gives_no_translation(options, tmp_path):
+    translator = mild(**options)
+    translator.export(tmp_path / "exported")
+    none, numbers = tf.constant([], tf.string), tf.constant([], tf.int32)
+    for served in (translator, tf.saved_model.load(str(tmp_path / "exported"))):
+        for found in (served.serve(none), served.serve_greedy(none)):
+            assert found["translations"].shape == (0,)
+        constrained = served.serve_constrained(none, none, numbers)
+        for found in (served.serve_nbest(none), constrained):
+            assert found["translations"].shape == (0, options.get("num_results", 1))
+
+
+def test_each_text_needs_its_own_constraints_in_the_graph(tmp_path):
+    mild().export(tmp_path / "exported")
+    one, three = ["the"], ["a dog"] * 3
+    for served in (mild(), tf.saved_model.load(str(tmp_path / "exported"))):
+        served = served.serve_constrained
+        for prefixes, limits, name in (
+            (one, [3] * 3, "prefixes"),
+            (three, [3], "max_lengths"),
+        ):
+            with pytest.raises(tf.errors.InvalidArgumentError, match=f"`{name}` must"):
+                served(*map(tf.constant, (three, prefixes, limits)))
+
+
+def test_a_very_large_limit_is_none():
+    found = mild().translate(TEXTS, max_lengths=2**40)
+    assert [one.text for one in found] == mild()(TEXTS)
 
 
 @pytest.mark.parametrize("beams", [1, 3])
@@ -129,6 +162,40 @@ def test_no_words_come_twice_and_forbidden_ones_never():
     assert forbidden
     found = mild(min_length=8, forbidden_words=(*forbidden, "zebra"))
     assert not set(words(found.translate(TEXTS[:1])[0])) & set(forbidden)
+
+
+def test_a_forbidden_word_is_one_with_all_its_spacings():
+    codec = WordCodec.train(['"a" " a "" (a" a-"a'])
+    marked = [word for word in codec.words if '"' in word]
+    assert len(marked) > 2
+    ids = codec.ids_of_word('"')
+    assert [codec.words[token_id - 4] for token_id in ids] == marked
+    options = {"min_length": 30, "max_length_offset": 90}
+    for text in ('"a" a', "a"):
+        assert '"' in mild(codec, **options)([text])[0]
+        assert '"' not in mild(codec, forbidden_words=('"',), **options)([text])[0]
+
+
+def test_a_forbidden_subword_is_one_at_the_beginning_and_inside_of_a_word():
+    codec = SubwordCodec.train(["a dog a cat"], 12, model_type="bpe")
+    pieces = [
+        codec.ids_to_tokens([[i]]).to_list()[0][0] for i in codec.ids_of_word("a")
+    ]
+    assert sorted(piece.decode() for piece in pieces) == ["a", "▁a"]
+
+
+@pytest.mark.parametrize("codec", [CODEC, SubwordCodec.train(TEXTS, 22)])
+def test_an_unknown_word_of_a_given_translation_is_the_unknown_token(codec):
+    translator = mild(codec)
+    model = translator.model
+    text = "the <unk> sees the <unk>."
+    found = translator.score(TEXTS[:1], [text])[0]
+    assert found.text == text and "<unk>" in "".join(found.target_tokens)
+    ids = codec.encode(["the \u4e00 sees the \u4e00."])
+    assert ids.to_list()[0].count(codec.unk_id) == 2
+    source = codec.encode(TEXTS[:1]).to_tensor()
+    expected = model.score(source, ids.to_tensor()).scores[0]
+    assert found.score == pytest.approx(float(expected), abs=1e-4)
 
 
 @pytest.mark.parametrize(

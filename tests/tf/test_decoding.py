@@ -11,7 +11,7 @@ from translators import CODEC
 
 from keras_bahdanau import RNNEncoderDecoder
 from keras_bahdanau.search import SearchResult
-from keras_bahdanau.tf import SubwordCodec, Translator, load_translator
+from keras_bahdanau.tf import SubwordCodec, Translator, WordCodec, load_translator
 
 TEXTS = ["the dog sees the cat, the dog sleeps.", "a dog", "", "is the cat asleep?"]
 BEAMS = {
@@ -56,6 +56,42 @@ class Looking:
 def looking(places, codec=CODEC, **options):
     model = Looking(codec.vocabulary_size, places)
     return Translator(model, codec, codec, replace_unknown=True, **options)
+
+
+class Saying(Looking):
+    """Says given ids whatever the source, and looks at a given place for each."""
+
+    def __init__(self, codecs, ids, places):
+        super().__init__(1, places)
+        source, target = codecs
+        self.source_vocabulary_size = source.vocabulary_size
+        self.target_vocabulary_size = target.vocabulary_size
+        self.ids = ids
+
+    def generate(self, source_ids, max_length, forbidden_ids=()):
+        found = super().generate(source_ids, max_length)
+        ids = tf.pad(tf.constant([self.ids]), [[0, 0], [0, max_length]])[:, :max_length]
+        lengths = tf.fill([tf.shape(source_ids)[0]], len(self.ids))
+        ids = tf.tile(ids, [tf.shape(source_ids)[0], 1])
+        return found._replace(token_ids=ids, lengths=lengths)
+
+
+def saying(tokens, places, source=CODEC, target=CODEC, **options):
+    """A translator that says tokens of the target, `"?"` for an unknown one."""
+    known = target.ids_to_tokens(
+        [[token_id] for token_id in range(target.vocabulary_size)]
+    )
+    known = [row[0].decode() if row else "" for row in known.to_list()]
+    ids = [target.unk_id if token == "?" else known.index(token) for token in tokens]
+    model = Saying((source, target), [*ids, target.end_id], places)
+    return Translator(model, source, target, replace_unknown=True, **options)
+
+
+def assert_fits(one, count):
+    """One token under each id, none of them empty, and blanks one by one."""
+    assert len(one.target_tokens) == count and "" not in one.target_tokens
+    assert len(one.log_probs) == count + 1 == len(one.attention_weights)
+    assert one.text == " ".join(one.text.split())
 
 
 def test_the_best_is_the_first_of_the_list_and_what_the_model_finds():
@@ -174,6 +210,98 @@ def test_a_dictionary_translates_what_was_looked_at(tmp_path):
     assert "<unk>" not in "".join(saved(texts))
 
 
+LINES = ["the dog sees a cat .", "a small dog sleeps here", "the house is big, old"]
+PIECES = SubwordCodec.train(LINES, vocabulary_size=28)
+LOWER = WordCodec.train(LINES, lowercase=True)
+
+
+def test_a_copied_word_is_spelled_as_in_the_source(tmp_path):
+    translator = saying(["?", "sees", "?"], [0, 1, 2], source=LOWER)
+    assert translator(["NATO sees McDonald"]) == ["NATO sees McDonald"]
+    for words in ({"mcdonald": "Mac"}, {"McDonald": "Mac", "mcdonald": "no"}):
+        translator = saying(["?", "sees", "?"], [0, 1, 2], LOWER, dictionary=words)
+        assert translator(["NATO sees McDonald"]) == ["NATO sees Mac"]
+
+
+# The source is split as "▁ d o g ▁" and so on: piece by piece, unlike its words.
+TEXT = "the Żółw-Łódź (Ω)"
+
+
+@pytest.mark.parametrize("lowercase", [False, True])
+@pytest.mark.parametrize("byte_fallback", [False, True])
+def test_each_piece_knows_its_whole_word(lowercase, byte_fallback):
+    codec = SubwordCodec.train(
+        LINES,
+        284 if byte_fallback else 28,
+        lowercase=lowercase,
+        byte_fallback=byte_fallback,
+    )
+    texts = [TEXT, "", "sleeps? Yes 7", "İİ house"]
+    pieces, words = codec.tokenize(texts).to_list(), codec.whole_words(texts).to_list()
+    assert list(map(len, pieces)) == list(map(len, words))
+    # Without bytes "(Ω)" is one piece.
+    ends = ["(", "Ω", ")"] if byte_fallback else ["(", "Ω"]
+    expected = [["the", "Żółw-Łódź", *ends], [], ["sleeps", "?", "Yes", "7"]]
+    for row, names in zip(words, [*expected, ["İİ", "house"]]):
+        merged = [word.decode() for word, _ in itertools.groupby(row)]
+        assert [word.strip("\uffed\u2581") for word in merged] == names
+    assert codec.whole_words(tf.constant([], tf.string)).nrows() == 0
+
+
+def test_subwords_copy_the_whole_word_of_the_heaviest_piece():
+    whole = [word.decode() for word in PIECES.whole_words([TEXT]).to_list()[0]]
+    count = len(whole)
+    places = [place for place in range(count) for _ in "▁?"]
+    found = saying(["▁", "?"] * count, places, PIECES, PIECES).translate([TEXT])[0]
+    assert found.text == " ".join(word.strip("\uffed\u2581") for word in whole)
+    assert_fits(found, 2 * count)
+
+
+@pytest.mark.parametrize(
+    "source, target, tokens, expected",
+    [
+        (CODEC, PIECES, ["?", "?", "▁s", "?"], "zebra zebra s zebra"),
+        (PIECES, PIECES, ["▁s", "▁", "?", "▁", "▁s"], "s zebra s"),
+        (LOWER, PIECES, ["▁", "?", ",", "?"], "zebra,zebra"),
+        (PIECES, CODEC, ["the", "?", ",", "?", "."], "the zebra, zebra."),
+        (CODEC, CODEC, ["the", "?", ",", "?", "."], "the zebra, zebra."),
+    ],
+)
+def test_codecs_of_two_kinds_space_their_words(source, target, tokens, expected):
+    translator = saying(tokens, [0] * 9, source, target)
+    found = translator.translate(["zebra yawns"])[0]
+    assert found.text == expected
+    assert_fits(found, len(tokens))
+    translator = saying(tokens, [0] * 9, source, target, dictionary={"zebra": "le  zo"})
+    found = translator.translate(["zebra yawns"])[0]
+    assert found.text == expected.replace("zebra", "le zo")
+    assert_fits(found, len(tokens))
+
+
+def test_an_exported_translator_copies_whole_words(tmp_path):
+    options = {"replace_unknown": True, "dictionary": {"zebra": "zèbre"}}
+    translator = real(PIECES, **options, forbidden_words=["s"], num_beams=2)
+    translator.export(tmp_path / "exported")
+    texts = ["Zebra yawns, 7 ŻÓŁW", "", "(Ω)"]
+    assert load_translator(tmp_path / "exported")(texts) == translator(texts)
+
+
+def test_no_forbidden_word_comes_back_as_a_copy():
+    tokens, text = ["the", "?"], "zebra yawns"
+    # It looks at "zebra" most, then at all others alike.
+    for target in (CODEC, WordCodec(CODEC.words, lowercase=True)):
+        for word in ("zebra", "Zebra")[: 1 + target.lowercase]:
+            found = saying(tokens, [0, 0], target=target, forbidden_words=[word])
+            assert found([text]) == ["the yawns"]
+    found = saying(tokens, [0, 0], forbidden_words=["zebra", "yawns"])
+    assert found([text]) == ["the <unk>"]
+    assert_fits(found.translate([text])[0], 2)
+    for value in ("zèbre", "un zèbre", "zèbre."):
+        words = {"zebra": value}
+        found = saying(tokens, [0, 0], dictionary=words, forbidden_words=["zèbre"])
+        assert found([text]) == ["the yawns"]
+
+
 def test_subwords_replace_unknown_words_too():
     codec = SubwordCodec.train(TEXTS[:1], vocabulary_size=20)
     translator = looking(list(range(40)), codec)
@@ -187,6 +315,15 @@ def test_subwords_replace_unknown_words_too():
         ({"num_beams": 0}, "num_beams"),
         ({"num_results": 2}, "num_results=2, num_beams=1"),
         ({"dictionary": {"a": "b"}}, "replace_unknown=True"),
+        ({"dictionary": [("a", "b")], "replace_unknown": True}, "`dictionary` must be"),
+        ({"dictionary": {1: 2}, "replace_unknown": True}, "strings. Received: {1: 2}"),
+        ({"dictionary": {"a": b"b"}, "replace_unknown": True}, "to strings"),
+        ({"max_length": 2.5}, "`max_length` must be an integer.*2.5"),
+        ({"num_beams": "3"}, "`num_beams` must be an integer.*'3'"),
+        ({"no_repeat_ngram": 1.5}, "`no_repeat_ngram` must be an integer.*1.5"),
+        ({"max_length_factor": float("nan")}, "`max_length_factor`.*nan"),
+        ({"num_beams": 2, "alpha": 1.0}, "alpha=1.0, length_penalty='none'"),
+        ({"num_beams": 2, "coverage_penalty": float("nan")}, "coverage_penalty=nan"),
         ({"num_beams": 2, "length_penalty": "long"}, "length_penalty='long'"),
         ({"num_beams": 2, "coverage_penalty": -1}, "coverage_penalty=-1"),
         ({"length_penalty": "average"}, "length_penalty='average'.*num_beams=1"),
