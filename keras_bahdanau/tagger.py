@@ -174,19 +174,6 @@ class SequenceTagger(keras.Model):
         super().__init__(**kwargs)
         # Ids must not be rounded to half precision; the layers cast what they get.
         self.autocast = False
-        for name in ("num_tags", "vocabulary_size", "embedding_dim", "units"):
-            check_count(name, locals()[name])
-        check_count("num_layers", num_layers)
-        check_rate("dropout", dropout)
-        if output not in OUTPUTS:
-            raise ValueError(
-                f"`output` must be one of {OUTPUTS}. Received: {output!r}."
-            )
-        if allowed is not None and output != "crf":
-            raise ValueError(
-                "`allowed` goes with output='crf'. Received it with "
-                f"output={output!r}. Take the CRF, or leave `allowed` out."
-            )
         self.num_tags = num_tags
         self.vocabulary_size = vocabulary_size
         self.character_vocabulary_size = character_vocabulary_size
@@ -207,7 +194,31 @@ class SequenceTagger(keras.Model):
         self.num_frequencies = num_frequencies
         self.reset_after = reset_after
         self.seed = seed
+        self._check_options()
         self._make_layers()
+
+    def _check_options(self):
+        for name in ("num_tags", "vocabulary_size", "embedding_dim", "units"):
+            check_count(name, getattr(self, name))
+        check_count("num_layers", self.num_layers)
+        if self.character_vocabulary_size is not None:
+            check_count("character_vocabulary_size", self.character_vocabulary_size)
+        for size in self.feature_sizes:
+            check_count("feature_sizes", size)
+        check_count("feature_dim", self.feature_dim)
+        if self.num_frequencies:
+            check_count("num_frequencies", self.num_frequencies)
+        for name in ("dropout", "word_dropout", "character_dropout"):
+            check_rate(name, getattr(self, name))
+        if self.output_kind not in OUTPUTS:
+            raise ValueError(
+                f"`output` must be one of {OUTPUTS}. Received: {self.output_kind!r}."
+            )
+        if self.allowed is not None and self.output_kind != "crf":
+            raise ValueError(
+                "`allowed` goes with output='crf'. Received it with "
+                f"output={self.output_kind!r}. Take the CRF, or leave `allowed` out."
+            )
 
     def _make_layers(self):
         options = {"dtype": self.dtype_policy}

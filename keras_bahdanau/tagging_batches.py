@@ -131,10 +131,13 @@ class EncodedSentences:
                 f"Received: shape {self.lengths.shape}. Leave empty sentences out."
             )
         for name, array in {**self.inputs, **self.targets}.items():
-            if len(array) != self.lengths.sum():
+            is_wide = name in ("character_ids", "feature_ids")
+            words = self.lengths.sum()
+            if array.ndim != 1 + is_wide or len(array) != words:
+                shape = f"({words}, any)" if is_wide else f"({words},)"
                 raise ValueError(
-                    f"`{name}` must have a row for each of the {self.lengths.sum()} "
-                    f"words. Received: shape {array.shape}."
+                    f"`{name}` must have the shape {shape}, a row for each word. "
+                    f"Received: shape {array.shape}."
                 )
         if "frequencies" in self.targets and "labels" not in self.targets:
             raise ValueError("`frequencies` go with `labels`. Received no labels.")
