@@ -100,18 +100,18 @@ class _TaggingServer:
 
         Args:
             corpus: A `TaggedCorpus`.
-            known_words: The words seen in training; for the accuracy on others.
+            known_words: The words seen in training, for the accuracy on others;
+                `None` for none.
             batch_size: Number of sentences in a batch.
 
         Returns:
             A `keras_bahdanau.tag_reports.TagReport`.
         """
-        found = self([list(sentence.words) for sentence in corpus], batch_size)
+        words = [list(sentence.words) for sentence in corpus]
         return tag_report(
             [sentence.tags for sentence in corpus],
-            [one.tags for one in found],
-            [sentence.words for sentence in corpus],
-            known_words,
+            [one.tags for one in self(words, batch_size)],
+            *(() if known_words is None else (words, known_words)),
         )
 
 

@@ -50,7 +50,7 @@ class TaggingCallback(keras.callbacks.Callback):
     >>> batches = TaggingBatches(encode_sentences(corpus, codec))
     >>> history = model.fit(batches, verbose=0, callbacks=[callback])
     >>> sorted(history.history)
-    ['accuracy', 'loss', 'val_accuracy']
+    ['loss', 'tags_accuracy', 'val_accuracy']
     """
 
     def __init__(
@@ -100,7 +100,8 @@ class TaggingCallback(keras.callbacks.Callback):
         words = [list(sentence.words) for sentence in self.corpus]
         tags = [one.tags for one in self.tagger(words, self.batch_size)]
         gold = [sentence.tags for sentence in self.corpus]
-        report = tag_report(gold, tags, words, self.known_words)
+        known = () if self.known_words is None else (words, self.known_words)
+        report = tag_report(gold, tags, *known)
         found = {"val_accuracy": report.accuracy}
         if report.unknown_accuracy is not None:
             found["val_unknown_accuracy"] = report.unknown_accuracy
