@@ -11,6 +11,7 @@ import importlib
 import os
 import pathlib
 import shutil
+import sys
 import urllib.parse
 
 import pytest
@@ -25,6 +26,7 @@ if os.environ.get("KERAS_BACKEND") == "jax":
 BACKENDS = ("tensorflow", "jax", "torch")
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TF_ONLY_FOLDER = ROOT / "tests" / "tf"
+TRANSLATION = ROOT / "examples" / "translation"
 SEED = 20140901
 
 BACKEND = pytest.StashKey[str]()
@@ -191,3 +193,14 @@ def _same_start():
     yield
     keras.config.set_dtype_policy(policy)
     keras.config.set_floatx(floatx)
+
+
+@pytest.fixture
+def example(monkeypatch):
+    """Imports a module of the example, as the programs do."""
+    monkeypatch.syspath_prepend(TRANSLATION)
+    before = set(sys.modules)
+    yield importlib.import_module
+    programs = {path.stem for path in TRANSLATION.glob("*.py")}
+    for name in programs - before:
+        sys.modules.pop(name, None)

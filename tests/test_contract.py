@@ -11,6 +11,7 @@ import pytest
 from cases import MODELS, OURS, D, U, build_list, with_scores
 from contract import Case, Spec
 from keras import ops
+from tagging_cases import TAGGING
 
 import keras_bahdanau as kb
 
@@ -47,7 +48,7 @@ STOCK = [
 
 PAIRS = [
     pytest.param(check, case, id=f"{case.name}-{check.__name__.removeprefix('check_')}")
-    for case in STOCK + OURS
+    for case in STOCK + OURS + TAGGING
     for check in contract.CHECKS
     if contract.applies(check, case)
 ]
@@ -62,7 +63,9 @@ def test_every_public_layer_has_a_case():
     public = [getattr(kb, name) for name in kb.__all__]
     layers = {x for x in public if isinstance(x, type)}
     layers = {x for x in layers if issubclass(x, keras.layers.Layer)}
-    tested = {type(part) for case in OURS for part in contract.parts(case.make())}
+    tested = {
+        type(part) for case in OURS + TAGGING for part in contract.parts(case.make())
+    }
     assert layers <= tested
 
 

@@ -35,7 +35,8 @@ def parse_arguments(arguments=None):
     parser.add_argument(
         "--inline", action="store_true", help="one line a sentence: word/TAG word/TAG"
     )
-    return parser.parse_args(arguments)
+    # Options may stand before the sentences.
+    return parser.parse_intermixed_args(arguments)
 
 
 def lines_of(args):

@@ -32,6 +32,17 @@ from keras_bahdanau.tf import (  # noqa: E402
 )
 
 
+def read(args):
+    """The corpora; ends with one line where something is wrong with them."""
+    try:
+        corpora = load_corpora(args)
+        for part in (corpora.dev, corpora.test):
+            check_tags(part, corpora.train.tag_names())
+    except (ImportError, OSError, ValueError) as error:
+        sys.exit(f"train.py: {error}")
+    return corpora
+
+
 def make_model(args, kind, codec, steps):
     """The tagger of one kind, compiled for `steps` steps of training."""
     # Here, because what came before may have drawn random numbers.
@@ -158,9 +169,7 @@ def main(arguments=None):
     started = time.time()
     args = parse_arguments(__doc__, arguments)
     args.output.mkdir(parents=True, exist_ok=True)
-    corpora = load_corpora(args)
-    for part in (corpora.dev, corpora.test):
-        check_tags(part, corpora.train.tag_names())
+    corpora = read(args)
     codec = TagCodec.train(corpora.train, args.min_frequency)
     counts = corpora.train.words() if args.frequencies else None
     sentences = encode_sentences(corpora.train, codec, counts, args.frequencies)

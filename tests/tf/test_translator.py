@@ -363,7 +363,7 @@ def test_a_model_in_mixed_precision_translates():
         (lambda: real().align(["the"], ["a"], 0), "`batch_size` must be 1 .*: 0"),
         (
             lambda: copying(max_length=0),
-            "`max_length` must be a positive integer. Received: max_length=0",
+            "`max_length` must be an integer, 1 or more",
         ),
         (
             lambda: copying(max_length_offset=0),
