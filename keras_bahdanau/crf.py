@@ -283,7 +283,7 @@ class CRFNegativeLogLikelihood(keras.losses.Loss):
     >>> _, potentials = CRF(num_tags=3)(keras.ops.zeros((1, 4, 2)))
     >>> labels = keras.ops.convert_to_tensor([[0, 2, 1, -1]])
     >>> loss = CRFNegativeLogLikelihood()(labels, potentials)
-    >>> print(f"{float(loss):.4f}")  # 3 log 3
+    >>> print(f"{float(keras.ops.convert_to_numpy(loss)):.4f}")  # 3 log 3
     3.2958
     """
 

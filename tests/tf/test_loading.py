@@ -91,13 +91,13 @@ def a_zip_that_is_no_model(folder):
         ),
         (
             lambda f: change_settings(f, lambda x: x["settings"].update(max_length=0)),
-            "in .*saved, which do not: `max_length` must be 1",
+            "in .*saved, which do not: `max_length` must be an integer, 1 or more",
         ),
         (
             lambda f: change_settings(
                 f, lambda x: x["settings"].update(max_length="long")
             ),
-            "in .*saved, which do not: .*'str'",
+            "in .*saved, which do not: `max_length` must be an integer.*'long'",
         ),
         (lambda f: (f / "model.keras").unlink(), "Received .*saved/model.keras, which"),
         (lambda f: (f / "model.keras").write_text("x"), "saved/model.keras, which"),
