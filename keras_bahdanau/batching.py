@@ -81,11 +81,11 @@ class EncodedPairs:
         """
         rows = np.asarray(rows)
         lengths = self.source_lengths[rows]
-        source_ids = _padded(
+        source_ids = padded_rows(
             self.sources, self._source_starts[rows], lengths, source_length
         )
         lengths = self.target_lengths[rows]
-        labels = _padded(
+        labels = padded_rows(
             self.targets, self._target_starts[rows], lengths, target_length
         )
         target_ids = np.full_like(labels, START_ID)
@@ -281,7 +281,40 @@ class EpochOrder:
         return np.random.default_rng([self.seed, epoch]) if self.shuffle else None
 
 
-class BatchSequence(keras.utils.PyDataset):
+class PlannedBatches(keras.utils.PyDataset):
+    """What `BatchSequence` and `TaggingBatches` have in common.
+
+    Args:
+        source: What has a `batch` for each entry of a plan.
+        shuffle: Whether batches come in a new random order each epoch.
+        seed: Integer seed of the order; `None` draws one.
+        **options: Arguments of `Batching`.
+    """
+
+    def __init__(self, source, shuffle=True, seed=None, **options):
+        super().__init__()
+        self.batching = Batching(**options)
+        self._source = source
+        self._order = EpochOrder(shuffle, seed)
+        self.on_epoch_end()
+        check_any_batch(len(self._plan), self.batching)
+
+    def __len__(self):
+        return len(self._plan)
+
+    def __getitem__(self, index):
+        return self._source.batch(*self._plan[index])
+
+    def on_epoch_end(self):
+        plan = list(self._entries(self._order.next_generator()))
+        self._plan = open_lengths(plan, self.batching.pad_to_multiple)
+
+    def _entries(self, random):
+        """The arguments of `batch` for each batch of one pass."""
+        return self.batching.plan(self._source, random)
+
+
+class BatchSequence(PlannedBatches):
     """Batches of pairs for `fit` on any backend, without tf.data.
 
     Each item is `({"source_ids": (B, S), "target_ids": (B, T)}, labels (B, T))`.
@@ -307,22 +340,8 @@ class BatchSequence(keras.utils.PyDataset):
     """
 
     def __init__(self, pairs, shuffle=True, seed=None, **options):
-        super().__init__()
         self.pairs = pairs
-        self.batching = Batching(**options)
-        self._order = EpochOrder(shuffle, seed)
-        self.on_epoch_end()
-        check_any_batch(len(self._plan), self.batching)
-
-    def __len__(self):
-        return len(self._plan)
-
-    def __getitem__(self, index):
-        return self.pairs.batch(*self._plan[index])
-
-    def on_epoch_end(self):
-        plan = list(self.batching.plan(self.pairs, self._order.next_generator()))
-        self._plan = open_lengths(plan, self.batching.pad_to_multiple)
+        super().__init__(pairs, shuffle, seed, **options)
 
 
 def open_lengths(plan, step=1):
@@ -354,12 +373,24 @@ def check_any_batch(count, batching):
         )
 
 
-def _padded(ids, starts, lengths, length):
-    """Rows of a flat array as one padded `int32` matrix."""
+def padded_rows(ids, starts, lengths, length=None, fill=PAD_ID):
+    """Rows of a flat array as one padded `int32` array.
+
+    Args:
+        ids: Array `(W, ...)`, the rows one behind the other.
+        starts: Integers `(B,)`, where each row begins.
+        lengths: Integers `(B,)`, how long it is.
+        length: `T`; by default the largest of the lengths.
+        fill: What stands at padding.
+
+    Returns:
+        Array `(B, T, ...)`.
+    """
     columns = np.arange(lengths.max() if length is None else length)
     real = columns < lengths[:, None]
     places = np.where(real, starts[:, None] + columns, 0)
-    return np.where(real, ids[places], np.int32(PAD_ID))
+    real = real.reshape(real.shape + (1,) * (ids.ndim - 1))
+    return np.where(real, ids[places], np.int32(fill))
 
 
 def _slices(rows, size):

@@ -12,7 +12,7 @@ from keras_bahdanau.decoder import (
 )
 from keras_bahdanau.encoder import BidirectionalGRUEncoder
 from keras_bahdanau.generation import Generation
-from keras_bahdanau.initializers import BlockOrthogonal, fresh
+from keras_bahdanau.initializers import BlockOrthogonal, different_seeds, fresh
 from keras_bahdanau.readout import MaxoutReadout
 from keras_bahdanau.recipes import paper_recipe
 
@@ -74,7 +74,7 @@ class EncoderDecoder(Generation):
 
     def _make_layers(self):
         """Makes all layers; called at the end of a subclass' `__init__`."""
-        dtype, seeds = self.dtype_policy, self._seeds(4)
+        dtype, seeds = self.dtype_policy, different_seeds(self.seed, 4)
         self.source_embedding = keras.layers.Embedding(
             self.source_vocabulary_size,
             self.embedding_dim,
@@ -147,12 +147,6 @@ class EncoderDecoder(Generation):
             dtype=dtype,
             name="encoder",
         )
-
-    def _seeds(self, count):
-        """Different seeds, so that no two dropouts draw the same pattern."""
-        if self.seed is None:
-            return [None] * count
-        return [self.seed + 101 * index for index in range(count)]
 
     def build(self, input_shape=None):
         """Creates all weights; they do not depend on the shapes of a batch."""

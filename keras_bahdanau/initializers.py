@@ -83,3 +83,18 @@ def fresh(initializer, index=0):
     if isinstance(config.get("seed"), int):
         config["seed"] += index
     return type(initializer).from_config(config)
+
+
+def different_seeds(seed, count):
+    """Different seeds, so that no two dropouts draw the same pattern.
+
+    Args:
+        seed: integer, or `None`.
+        count: how many.
+
+    Returns:
+        List of integers, or of `None` without a seed.
+    """
+    if seed is None:
+        return [None] * count
+    return [seed + 101 * index for index in range(count)]

@@ -6,14 +6,35 @@ from keras import ops
 from keras_bahdanau.losses import standardize_tokens, token_losses, token_mask
 
 
-class _TokenMean(keras.metrics.Metric):
-    """The weighted mean of a value per token, over every batch since the reset."""
+class _Mean(keras.metrics.Metric):
+    """The weighted mean of a value per position, over every batch since the reset."""
+
+    def __init__(self, name=None, dtype=None):
+        super().__init__(name=name, dtype=dtype)
+        self.total = self.add_variable((), "zeros", dtype=self.dtype, name="total")
+        self.count = self.add_variable((), "zeros", dtype=self.dtype, name="count")
+
+    def add(self, values, mask, sample_weight=None):
+        """Adds values `(B, T)` where the mask is `True`."""
+        weights = ops.cast(mask, self.dtype)
+        if sample_weight is not None:
+            weights = weights * ops.cast(sample_weight, self.dtype)
+        values = ops.cast(values, self.dtype)
+        # Padding may hold anything, even infinities, which 0 would not silence.
+        values = ops.where(mask, values, ops.zeros_like(values))
+        self.total.assign_add(ops.sum(values * weights))
+        self.count.assign_add(ops.sum(weights))
+
+    def result(self):
+        return ops.divide_no_nan(self.total, self.count)
+
+
+class _TokenMean(_Mean):
+    """The mean of a value per token, from labels and logits."""
 
     def __init__(self, pad_id=0, name=None, dtype=None):
         super().__init__(name=name, dtype=dtype)
         self.pad_id = pad_id
-        self.total = self.add_variable((), "zeros", dtype=self.dtype, name="total")
-        self.count = self.add_variable((), "zeros", dtype=self.dtype, name="count")
 
     def token_values(self, labels, logits):
         """What is averaged: a value for each token, `(B, T)`."""
@@ -31,17 +52,7 @@ class _TokenMean(keras.metrics.Metric):
             y_true, y_pred, sample_weight
         )
         mask = token_mask(labels, logits, self.pad_id)
-        weights = ops.cast(mask, self.dtype)
-        if sample_weight is not None:
-            weights = weights * ops.cast(sample_weight, self.dtype)
-        values = ops.cast(self.token_values(labels, logits), self.dtype)
-        # Padding may hold anything, even infinities, which 0 would not silence.
-        values = ops.where(mask, values, ops.zeros_like(values))
-        self.total.assign_add(ops.sum(values * weights))
-        self.count.assign_add(ops.sum(weights))
-
-    def result(self):
-        return ops.divide_no_nan(self.total, self.count)
+        self.add(self.token_values(labels, logits), mask, sample_weight)
 
     def get_config(self):
         return {**super().get_config(), "pad_id": self.pad_id}
@@ -147,7 +158,7 @@ class TokenAccuracy(_TokenMean):
 
 
 @keras.saving.register_keras_serializable(package="keras_bahdanau")
-class TagAccuracy(keras.metrics.Metric):
+class TagAccuracy(_Mean):
     """The share of labelled positions whose predicted tag is the label.
 
         accuracy = sum_bt w_bt [tag_bt = label_bt] / sum_bt w_bt,   label_bt >= 0
@@ -184,8 +195,6 @@ class TagAccuracy(keras.metrics.Metric):
 
     def __init__(self, name="tag_accuracy", dtype=None):
         super().__init__(name=name, dtype=dtype)
-        self.total = self.add_variable((), "zeros", dtype=self.dtype, name="total")
-        self.count = self.add_variable((), "zeros", dtype=self.dtype, name="count")
 
     def update_state(self, y_true, y_pred, sample_weight=None):
         """Adds a batch.
@@ -203,14 +212,9 @@ class TagAccuracy(keras.metrics.Metric):
                 "logits take `TokenAccuracy(pad_id=-1)`."
             )
         labels, tags = ops.cast(labels, "int32"), ops.cast(tags, "int32")
-        weights = ops.cast(labels >= 0, self.dtype)
         if sample_weight is not None:
-            given = ops.cast(ops.convert_to_tensor(sample_weight), self.dtype)
+            # One for each sequence, or for each position.
             rows = ops.shape(labels)[0]
-            weights = weights * ops.reshape(given, (rows, -1))
-        hits = ops.cast(ops.equal(labels, tags), self.dtype)
-        self.total.assign_add(ops.sum(hits * weights))
-        self.count.assign_add(ops.sum(weights))
-
-    def result(self):
-        return ops.divide_no_nan(self.total, self.count)
+            sample_weight = ops.convert_to_tensor(sample_weight)
+            sample_weight = ops.reshape(sample_weight, (rows, -1))
+        self.add(ops.equal(labels, tags), labels >= 0, sample_weight)

@@ -67,7 +67,10 @@ def tagging_recipe(
     """Arguments of `compile` that train a `SequenceTagger` well.
 
     Adam, the norm of the whole gradient clipped, and by option a running average of
-    the weights, which takes the place of the weights when `fit` ends.
+    the weights, which takes the place of the weights when `fit` ends. (On JAX, Keras
+    3.15 cannot save such a model after `evaluate`.) Keras calls the metric
+    `tags_accuracy`; for a CRF it costs a search for the best tags in each step: drop
+    `"metrics"` to go without.
 
     Args:
         output: that of the model, `"softmax"` or `"crf"`.

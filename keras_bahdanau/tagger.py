@@ -3,14 +3,15 @@
 import keras
 from keras import ops
 
+from keras_bahdanau.batching import UNK_ID
 from keras_bahdanau.chains import chain_marginals
 from keras_bahdanau.characters import CharacterEncoder
 from keras_bahdanau.crf import CRF
 from keras_bahdanau.encoder import BidirectionalGRUEncoder
+from keras_bahdanau.initializers import different_seeds
 from keras_bahdanau.weights import check_count, check_rate
 
 OUTPUTS = ("softmax", "crf")
-UNK_ID = 1
 
 
 @keras.saving.register_keras_serializable(package="keras_bahdanau")
@@ -83,7 +84,8 @@ class SequenceTagger(keras.Model):
         scores_t = W h_t + b                                         (B, T, N)
 
     or, with `output="crf"`, the potentials of a `CRF` over `h`. `units` is the size of
-    each direction. Dropout is on the words, between the layers and on `h`.
+    each direction. Dropout is on the words, on `h`, and, with several layers, on the
+    inputs of each of them.
 
     It is fitted on labels `(B, T)`, in which -1 marks padding and words without a
     label, with the losses that `tagging_recipe` gives:
@@ -222,7 +224,7 @@ class SequenceTagger(keras.Model):
 
     def _make_layers(self):
         options = {"dtype": self.dtype_policy}
-        seeds = iter(self._seeds(5))
+        seeds = iter(different_seeds(self.seed, 5))
         self.drop_words = TokenDropout(self.word_dropout, next(seeds))
         self.drop_characters = TokenDropout(self.character_dropout, next(seeds))
         self.word_embedding = keras.layers.Embedding(
@@ -291,12 +293,6 @@ class SequenceTagger(keras.Model):
             for index in range(self.num_layers)
         ]
 
-    def _seeds(self, count):
-        """Different seeds, so that no two dropouts draw the same pattern."""
-        if self.seed is None:
-            return [None] * count
-        return [self.seed + 101 * index for index in range(count)]
-
     def build(self, input_shape=None):
         """Creates all weights; they do not depend on the shapes of a batch."""
         size = self.embedding_dim + self.feature_dim * len(self.feature_sizes)
@@ -315,15 +311,15 @@ class SequenceTagger(keras.Model):
         self.built = True
 
     def call(self, inputs, training=None):
-        word_ids, parts = self._check(inputs)
-        mask = ops.not_equal(word_ids, 0)
-        dropped = self.drop_words(word_ids, training=training)
+        inputs = self._check(inputs)
+        mask = ops.not_equal(inputs["word_ids"], 0)
+        dropped = self.drop_words(inputs["word_ids"], training=training)
         words = [self.word_embedding(dropped)]
         if self.characters is not None:
-            ids = self.drop_characters(parts["character_ids"], training=training)
+            ids = self.drop_characters(inputs["character_ids"], training=training)
             words.append(self.characters(ids, training=training))
         for index, embedding in enumerate(self.feature_embeddings):
-            words.append(embedding(parts["feature_ids"][:, :, index]))
+            words.append(embedding(inputs["feature_ids"][:, :, index]))
         states = ops.concatenate(words, axis=-1)
         states = self.drop_inputs(states, training=training)
         for layer in self.encoder_layers:
@@ -346,7 +342,7 @@ class SequenceTagger(keras.Model):
         return {"tags": tags, "scores": scores}
 
     def _check(self, inputs):
-        """The word ids, and all inputs; raises where one that is needed is missing."""
+        """The inputs as a dictionary; raises where one that is needed is missing."""
         if not isinstance(inputs, dict):
             inputs = {"word_ids": inputs}
         needed = {"word_ids"}
@@ -367,7 +363,7 @@ class SequenceTagger(keras.Model):
                     f'"feature_ids" must have {len(self.feature_sizes)} features on '
                     f"its last axis. Received: {count}."
                 )
-        return inputs["word_ids"], inputs
+        return inputs
 
     def probabilities(self, scores):
         """The probability of each tag.

@@ -1,14 +1,8 @@
 """Batches of encoded sentences with their tags, for `fit` on any backend."""
 
-import keras
 import numpy as np
 
-from keras_bahdanau.batching import (
-    Batching,
-    EpochOrder,
-    check_any_batch,
-    open_lengths,
-)
+from keras_bahdanau.batching import PlannedBatches, padded_rows
 
 NO_TAG = -1
 
@@ -104,19 +98,21 @@ class EncodedSentences:
         """
         rows = np.asarray(rows)
         lengths = self.lengths[rows]
-        columns = np.arange(lengths.max() if length is None else length)
-        real = columns < lengths[:, None]
-        places = np.where(real, self._starts[rows][:, None] + columns, 0)
+        starts = self._starts[rows]
+        inputs = dict(self.inputs)
+        if "character_ids" in inputs:
+            size = num_characters or self.num_characters(rows)
+            inputs["character_ids"] = inputs["character_ids"][:, :size]
         inputs = {
-            name: _spread(ids, places, real, 0) for name, ids in self.inputs.items()
+            name: padded_rows(ids, starts, lengths, length)
+            for name, ids in inputs.items()
         }
         if "character_ids" in inputs:
-            size = self.num_characters(rows)
-            ids = inputs["character_ids"][:, :, :size]
-            more = max(0, (num_characters or size) - size)
-            inputs["character_ids"] = np.pad(ids, ((0, 0), (0, 0), (0, more)))
+            ids = inputs["character_ids"]
+            more = (0, 0), (0, 0), (0, size - ids.shape[2])
+            inputs["character_ids"] = np.pad(ids, more)
         targets = {
-            name: _spread(ids, places, real, NO_TAG)
+            name: padded_rows(ids, starts, lengths, length, NO_TAG)
             for name, ids in self.targets.items()
         }
         labels = targets.pop("labels", None)
@@ -149,7 +145,7 @@ class EncodedSentences:
             )
 
 
-class TaggingBatches(keras.utils.PyDataset):
+class TaggingBatches(PlannedBatches):
     """Batches of tagged sentences of similar length.
 
     Masking: padding is id 0 in the inputs and -1 in the labels; it stands on the right.
@@ -172,33 +168,17 @@ class TaggingBatches(keras.utils.PyDataset):
     """
 
     def __init__(self, sentences, shuffle=True, seed=None, **options):
-        super().__init__()
         if "labels" not in sentences.targets:
             raise ValueError(
                 "`sentences` must have labels. Received: sentences without. Give "
                 "`EncodedSentences` the tags."
             )
         self.sentences = sentences
-        self.batching = Batching(**options)
-        self._order = EpochOrder(shuffle, seed)
-        self.on_epoch_end()
-        check_any_batch(len(self._plan), self.batching)
+        super().__init__(sentences, shuffle, seed, **options)
 
-    def __len__(self):
-        return len(self._plan)
-
-    def __getitem__(self, index):
-        return self.sentences.batch(*self._plan[index])
-
-    def on_epoch_end(self):
-        random = self._order.next_generator()
-        plan = list(self.batching.plan(self.sentences, random))
-        # The third of an entry is the number of characters of its longest word.
-        plan = [
-            (rows, length, self.sentences.num_characters(rows))
-            for rows, length, _ in plan
-        ]
-        self._plan = open_lengths(plan, self.batching.pad_to_multiple)
+    def _entries(self, random):
+        for rows, length, _ in super()._entries(random):
+            yield rows, length, self.sentences.num_characters(rows)
 
 
 def _arrays(columns):
@@ -208,9 +188,3 @@ def _arrays(columns):
         for name, column in columns.items()
         if column is not None
     }
-
-
-def _spread(ids, places, real, fill):
-    """Rows of a flat array as a padded one."""
-    real = real.reshape(real.shape + (1,) * (ids.ndim - 1))
-    return np.where(real, ids[places], np.int32(fill))

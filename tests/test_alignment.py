@@ -109,6 +109,11 @@ def test_links_are_plain_integers():
         (WEIGHTS, {"target_length": -1}, "`target_length` must lie between 0"),
         (WEIGHTS, {"threshold": 0.0}, "`threshold` must be above 0"),
         (WEIGHTS, {"threshold": 1.5}, "`threshold` must be above 0"),
+        (
+            WEIGHTS,
+            {"threshold": 0.1, "allow_end": True},
+            "Received: threshold=0.1, allow_end=True",
+        ),
     ],
 )
 def test_bad_weights_are_refused(weights, arguments, message):

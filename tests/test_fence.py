@@ -33,7 +33,15 @@ MAY_IMPORT = {
     "readout": {"weights"},
     "models": LAYERS | {"encoder_decoder", "initializers"},
     "recipes": {"crf", "losses", "metrics"},
-    "tagger": {"chains", "characters", "crf", "encoder", "weights"},
+    "tagger": {
+        "batching",
+        "chains",
+        "characters",
+        "crf",
+        "encoder",
+        "initializers",
+        "weights",
+    },
     "tagging_batches": {"batching"},
     "grammar": {"grammar"},
 }

@@ -300,34 +300,3 @@ def test_gradients_are_those_of_the_plain_loops(golden, step_order):
         np.testing.assert_allclose(
             along, (up - down) / 2e-5, rtol=1e-4, atol=1e-6, err_msg=name
         )
-
-
-def test_the_encoder_reproduces_the_bidirectional_gru_of_the_chapter(shared_dir):
-    text = (shared_dir / "golden" / "bidirectional_rnn.json").read_text()
-    content = json.loads(text)["bigru"]
-    units = len(content["forward"]["W_z"])
-    encoder = kb.BidirectionalGRUEncoder(units, use_bias=False)
-    encoder.build((None, None, 1))
-    kernels = []
-    for direction in ("forward", "backward"):
-        parts = {name: np.array(value) for name, value in content[direction].items()}
-        # Keras' update gate, so nothing is negated; one input, so W is a column.
-        kernels += [
-            np.concatenate([parts[f"W_{gate}"] for gate in "zrs"])[None],
-            np.concatenate([parts[f"U_{gate}"].T for gate in "zrs"], axis=1),
-        ]
-    encoder.set_weights(kernels)
-    memory, _ = encoder(np.array(content["inputs"])[None, :, None])
-    expected = np.concatenate(
-        [content["forward_states"], content["backward_states"]], axis=1
-    )
-    assert_close(memory[0], expected, 1e-6)  # the file has six decimals
-
-
-def test_the_encoder_has_as_many_weights_as_the_chapter_says(shared_dir):
-    text = (shared_dir / "golden" / "bidirectional_rnn.json").read_text()
-    counts = json.loads(text)["parameter_counts"]
-    encoder = kb.BidirectionalGRUEncoder(counts["hidden"])
-    encoder.build((None, None, counts["inputs"]))
-    assert encoder.count_params() == counts["bigru"]
-    assert encoder.layers[0].forward_layer.count_params() == counts["gru"]

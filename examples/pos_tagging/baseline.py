@@ -2,6 +2,8 @@
 
 import collections
 
+from keras_bahdanau.tag_reports import tag_report
+
 
 class MostFrequentTag:
     """Gives each word the tag that it has most often in a corpus.
@@ -30,6 +32,12 @@ class MostFrequentTag:
             if sum(tags.values()) == 1:
                 rare[word[0].isupper()] += tags
         self._others = {kind: _best(tags or every) for kind, tags in rare.items()}
+
+    def tag_corpus(self, corpus, known_words):
+        """As that of a `Tagger`: the tags of each sentence, and a `TagReport`."""
+        gold, words = zip(*((one.tags, one.words) for one in corpus))
+        tags = [self(sentence) for sentence in words]
+        return tags, tag_report(gold, tags, words, known_words)
 
     def __call__(self, words):
         return [

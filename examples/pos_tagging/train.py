@@ -19,7 +19,6 @@ from data import load_corpora  # noqa: E402
 from keras_bahdanau import SequenceTagger, tagging_recipe  # noqa: E402
 from keras_bahdanau.entities import allowed_transitions, entity_scores  # noqa: E402
 from keras_bahdanau.plots import plot_confusion  # noqa: E402
-from keras_bahdanau.tag_reports import tag_report  # noqa: E402
 from keras_bahdanau.tagged_text import check_tags  # noqa: E402
 from keras_bahdanau.tagging_batches import TaggingBatches  # noqa: E402
 from keras_bahdanau.tf import (  # noqa: E402
@@ -80,7 +79,7 @@ def make_model(args, kind, codec, steps):
     return model
 
 
-def train(args, kind, corpora, codec, sentences):
+def train(args, kind, corpora, codec, sentences, known_words):
     """Fits a tagger of one kind; gives the one that was best on the dev sentences."""
     batches = TaggingBatches(sentences, seed=args.seed, batch_size=args.batch_size)
     model = make_model(args, kind, codec, args.epochs * len(batches))
@@ -101,7 +100,7 @@ def train(args, kind, corpora, codec, sentences):
             TaggingCallback(
                 Tagger(model, codec),
                 corpora.dev,
-                set(corpora.train.words()),
+                known_words,
                 args.scheme,
                 folder / "tagger",
             ),
@@ -111,28 +110,21 @@ def train(args, kind, corpora, codec, sentences):
     return load_tagger(folder / "tagger")
 
 
-def measure(name, tags, seconds, args, corpora):
-    """A row of the table, and the report behind it."""
-    gold = [sentence.tags for sentence in corpora.test]
-    words = [sentence.words for sentence in corpora.test]
-    report = tag_report(gold, tags, words, set(corpora.train.words()))
-    unknown = report.unknown_accuracy
-    ambiguous = MostFrequentTag(corpora.train).ambiguous
+def measure(name, tags, report, seconds, args, corpus, ambiguous):
+    """A row of the table."""
     hits = [
         found == tag
-        for sentence, tagged in zip(corpora.test, tags)
+        for sentence, tagged in zip(corpus, tags)
         for word, tag, found in zip(sentence.words, sentence.tags, tagged)
         if word in ambiguous
     ]
-    row = [
-        name,
-        f"{100 * report.accuracy:.2f}",
-        "" if unknown is None else f"{100 * unknown:.2f}",
-        f"{100 * sum(hits) / len(hits):.2f}" if hits else "",
-    ]
+    shares = [report.accuracy, report.unknown_accuracy]
+    shares.append(sum(hits) / len(hits) if hits else None)
     if args.scheme:
-        row.append(f"{100 * entity_scores(gold, tags, args.scheme).f1:.2f}")
-    return [*row, f"{seconds:.0f}" if seconds is not None else ""], report
+        gold = [sentence.tags for sentence in corpus]
+        shares.append(entity_scores(gold, tags, args.scheme).f1)
+    row = ["" if share is None else f"{100 * share:.2f}" for share in shares]
+    return [name, *row, f"{seconds:.0f}" if seconds is not None else ""]
 
 
 def print_table(args, rows):
@@ -171,27 +163,28 @@ def main(arguments=None):
     args.output.mkdir(parents=True, exist_ok=True)
     corpora = read(args)
     codec = TagCodec.train(corpora.train, args.min_frequency)
-    counts = corpora.train.words() if args.frequencies else None
+    known_words = corpora.train.words()
+    counts = known_words if args.frequencies else None
     sentences = encode_sentences(corpora.train, codec, counts, args.frequencies)
     print(
         f"{corpora.name}: {len(corpora.train)}, {len(corpora.dev)} and "
         f"{len(corpora.test)} sentences to train, choose and test, {codec.num_tags} "
         f"tags, {len(codec.words)} words in lower case"
     )
-    words = [list(sentence.words) for sentence in corpora.test]
     baseline = MostFrequentTag(corpora.train)
-    tags = [baseline(sentence) for sentence in words]
-    rows = [measure("most frequent tag", tags, None, args, corpora)[0]]
+    test = args, corpora.test, baseline.ambiguous
+    tags, report = baseline.tag_corpus(corpora.test, known_words)
+    rows = [measure("most frequent tag", tags, report, None, *test)]
     for kind in args.models:
         before = time.time()
-        tagger = train(args, kind, corpora, codec, sentences)
+        tagger = train(args, kind, corpora, codec, sentences, known_words)
         seconds = time.time() - before
-        tags = [one.tags for one in tagger(words)]
-        row, report = measure(kind, tags, seconds, args, corpora)
-        rows.append(row)
+        tags, report = tagger.tag_corpus(corpora.test, known_words)
+        rows.append(measure(kind, tags, report, seconds, *test))
     print_table(args, rows)
     print(f"\n{args.models[-1]}, test sentences:\n{report}\n")
     draw(report, args.output / "confusion.png")
+    words = [list(sentence.words) for sentence in corpora.test]
     export(tagger, words, tags, args.output / "saved_model")
     print(f"Saved in {args.output}; {time.time() - started:.0f} seconds in all")
 

@@ -43,16 +43,5 @@ def searching(translator, **settings):
         ValueError: if they do not fit each other; it says nothing of the files.
     """
     settings = {**translator.settings._asdict(), **settings}
-    if settings["alpha"] is not None and settings["length_penalty"] == "none":
-        raise ValueError(
-            "--alpha is the exponent of a length penalty, and there is none. Received: "
-            f"{settings['alpha']}. Add --length-penalty gnmt or average."
-        )
-    if settings["min_length"] > settings["max_length"]:
-        raise ValueError(
-            "--min-length must be --max-length at most. Received: "
-            f"{settings['min_length']} and {settings['max_length']}. Change one of "
-            "the two."
-        )
     codecs = translator.source_codec, translator.target_codec
     return Translator(translator.model, *codecs, **settings)

@@ -153,7 +153,7 @@ def parallel_folder(folder, source, target, split="train"):
         ImportError: If `tensorflow_datasets` is not installed.
         ValueError: If a file is missing, or for the reasons of `parallel_files`.
     """
-    tfds = _import_tfds()
+    tfds = import_tfds()
     folder = pathlib.Path(folder)
     paths = _folder_files(folder, source, target, split)
     parallel_files(*paths)
@@ -187,7 +187,7 @@ def tfds_pairs(name, split, source, target, data_dir=None, download=False):
         ValueError: If the set is not prepared and `download` is false, or if it has
             no such split or feature.
     """
-    tfds = _import_tfds()
+    tfds = import_tfds()
     if isinstance(name, str):
         builder = tfds.builder(name, data_dir=data_dir)
     else:
@@ -199,13 +199,7 @@ def tfds_pairs(name, split, source, target, data_dir=None, download=False):
         sides = _read_builder(tfds, builder, split, source, target)
     except AssertionError as error:
         # So TensorFlow Datasets says that there is no data.
-        place = "" if data_dir is None else f", data_dir={str(data_dir)!r}"
-        raise ValueError(
-            f"{name} must have been prepared. Received a data folder without it: "
-            f"{builder.data_dir}. Prepare it once, with a network: "
-            f"`tfds.builder({name!r}{place}).download_and_prepare()`, or pass "
-            "`download=True`."
-        ) from error
+        raise ValueError(not_prepared(builder, name, data_dir)) from error
     empty = [number for number, pair in enumerate(zip(*sides)) if not all(pair)]
     if empty:
         _warn_empty(f"{name}[{split}]: example {{}} has an empty side", empty)
@@ -499,7 +493,19 @@ def _read_builder(tfds, builder, split, source, target):
     return sides
 
 
-def _import_tfds():
+def not_prepared(builder, name, data_dir):
+    """What to say of a set of TensorFlow Datasets that is not on this machine."""
+    place = "" if data_dir is None else f", data_dir={str(data_dir)!r}"
+    return (
+        f"{name} must have been prepared. Received a data folder without it: "
+        f"{builder.data_dir}. Prepare it once, with a network: "
+        f"`tfds.builder({name!r}{place}).download_and_prepare()`, or pass "
+        "`download=True`."
+    )
+
+
+def import_tfds():
+    """The package `tensorflow_datasets`; an ImportError says how to install it."""
     try:
         import tensorflow_datasets as tfds
     except ImportError as error:

@@ -331,6 +331,11 @@ def _check(settings, model, attends):
                 f"`{name}` must be {noun}, {least} or more, and finite. "
                 f"Received: {value!r}."
             )
+    if settings.min_length > settings.max_length:
+        raise ValueError(
+            "`min_length` must be `max_length` at most. Received: "
+            f"min_length={settings.min_length}, max_length={settings.max_length}."
+        )
     if settings.num_results > settings.num_beams:
         raise ValueError(
             "`num_results` must be `num_beams` at most. Received: "

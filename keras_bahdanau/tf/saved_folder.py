@@ -121,6 +121,39 @@ def replacing(folder, kind=TRANSLATOR):
                 made.rmdir()
 
 
+def settings_text(settings, notes, kind=TRANSLATOR):
+    """What `read_settings` reads, as text.
+
+    Args:
+        settings: dictionary.
+        notes: what else to remember, for JSON.
+        kind: a `Kind`.
+
+    Returns:
+        String.
+
+    Raises:
+        ValueError: if `notes` are not for JSON.
+    """
+    content = {"format": kind.format, "settings": settings, "notes": notes}
+    try:
+        return json.dumps(content, indent=1) + "\n"
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            "`notes` must hold numbers, strings, lists and dictionaries, for JSON. "
+            f"Received {notes!r}: {error}."
+        ) from error
+
+
+def check_not_saved(path, kind=TRANSLATOR):
+    """Raises a `ValueError` where an export would go into a folder of `save`."""
+    if (pathlib.Path(path) / kind.settings).exists():
+        raise ValueError(
+            f"`path` must not be a folder that `{kind.noun.title()}.save` wrote. "
+            f"Received {path}, which holds {kind.settings}. Choose another name."
+        )
+
+
 def read_settings(folder, kind=TRANSLATOR):
     """Reads the settings and notes of what is in a folder.
 

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-PAD_ID, UNK_ID = 0, 1
+from keras_bahdanau.batching import PAD_ID, UNK_ID
 
 _FORMAT = "keras_bahdanau.tag_codec/1"
 _FIRST_ID = 2

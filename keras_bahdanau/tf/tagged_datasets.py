@@ -3,6 +3,7 @@
 import tensorflow as tf
 
 from keras_bahdanau.tagged_text import TaggedCorpus, TaggedSentence
+from keras_bahdanau.tf.datasets import import_tfds, not_prepared
 
 _NO_TAG = "_"
 # How TensorFlow Datasets writes a column of CoNLL-U that is empty.
@@ -53,7 +54,7 @@ def tfds_tagged(name, split, tags=None, words="tokens", data_dir=None, download=
     >>> tfds_tagged(builder, "train", tags="fr_tags", words="fr_tokens")
     <TaggedCorpus bahdanau_grammar[train]: 5 sentences, ... words>
     """
-    tfds = _import_tfds()
+    tfds = import_tfds()
     if isinstance(name, str):
         builder = tfds.builder(name, data_dir=data_dir)
     else:
@@ -72,7 +73,7 @@ def tfds_tagged(name, split, tags=None, words="tokens", data_dir=None, download=
         dataset = builder.as_dataset(split=split, shuffle_files=False)
     except AssertionError as error:
         # So TensorFlow Datasets says that there is no data.
-        raise ValueError(_not_prepared(builder, name, data_dir)) from error
+        raise ValueError(not_prepared(builder, name, data_dir)) from error
     dataset = dataset.map(
         lambda example: {key: example[feature] for key, feature in wanted.items()}
     )
@@ -160,24 +161,3 @@ def _decode(text, place):
         raise ValueError(
             f"Text must be UTF-8. Received {place}, which is not: {error}."
         ) from error
-
-
-def _not_prepared(builder, name, data_dir):
-    place = "" if data_dir is None else f", data_dir={str(data_dir)!r}"
-    return (
-        f"{name} must have been prepared. Received a data folder without it: "
-        f"{builder.data_dir}. Prepare it once, with a network: "
-        f"`tfds.builder({name!r}{place}).download_and_prepare()`, or pass "
-        "`download=True`."
-    )
-
-
-def _import_tfds():
-    try:
-        import tensorflow_datasets as tfds
-    except ImportError as error:
-        raise ImportError(
-            "This needs the package `tensorflow-datasets`, which does not import here: "
-            'install it with `pip install "keras-bahdanau[tfds]"`.'
-        ) from error
-    return tfds

@@ -1,7 +1,6 @@
 """Tags of words, from strings to strings, in Python and as one SavedModel."""
 
 import dataclasses
-import json
 import pathlib
 
 import keras
@@ -16,9 +15,11 @@ from keras_bahdanau.tf.saved_folder import (
     TAGGER,
     TAGGER_SETTINGS,
     check_backend,
+    check_not_saved,
     load_model,
     read_settings,
     replacing,
+    settings_text,
 )
 from keras_bahdanau.tf.server import batches
 from keras_bahdanau.tf.tag_codec import TagCodec
@@ -107,12 +108,22 @@ class _TaggingServer:
         Returns:
             A `keras_bahdanau.tag_reports.TagReport`.
         """
+        return self.tag_corpus(corpus, known_words, batch_size)[1]
+
+    def tag_corpus(self, corpus, known_words=None, batch_size=64):
+        """Tags the words of a corpus, and compares.
+
+        Args:
+            corpus, known_words, batch_size: As for `evaluate`.
+
+        Returns:
+            The tags of each sentence, and what `evaluate` returns.
+        """
         words = [list(sentence.words) for sentence in corpus]
-        return tag_report(
-            [sentence.tags for sentence in corpus],
-            [one.tags for one in self(words, batch_size)],
-            *(() if known_words is None else (words, known_words)),
-        )
+        tags = [one.tags for one in self(words, batch_size)]
+        gold = [sentence.tags for sentence in corpus]
+        known = () if known_words is None else (words, known_words)
+        return tags, tag_report(gold, tags, *known)
 
 
 class Tagger(_TaggingServer, tf.Module):
@@ -166,14 +177,10 @@ class Tagger(_TaggingServer, tf.Module):
             model.build()
         self.model, self.codec = model, codec
         self.serve = tf.function(self._serve, input_signature=[_STRINGS])
-        self.serve_tokens = tf.function(self._serve_tokens, input_signature=[_TOKENS])
+        self.serve_tokens = tf.function(self._tag, input_signature=[_TOKENS])
 
     def _serve(self, strings):
-        words = surface(tokenize(strings)).to_tensor("")
-        return self._tag(words)
-
-    def _serve_tokens(self, tokens):
-        return self._tag(tokens)
+        return self._tag(surface(tokenize(strings)).to_tensor(""))
 
     def _tag(self, words):
         # The loops over time want one step at least.
@@ -201,13 +208,7 @@ class Tagger(_TaggingServer, tf.Module):
         Raises:
             ValueError: If `folder` holds other files, or `notes` are not for JSON.
         """
-        content = {"format": TAGGER.format, "settings": {}, "notes": notes}
-        try:
-            text = json.dumps(content, indent=1) + "\n"
-        except (TypeError, ValueError) as error:
-            raise ValueError(
-                f"`notes` must be of what JSON knows. Received: {notes!r}."
-            ) from error
+        text = settings_text({}, notes, TAGGER)
         with replacing(folder, TAGGER) as new:
             self.model.save(new / MODEL)
             self.codec.save(new / TAG_CODEC)
@@ -280,11 +281,7 @@ def export_tagger(tagger, path):
     Raises:
         ValueError: If there is a tagger of `save`.
     """
-    if (pathlib.Path(path) / TAGGER_SETTINGS).exists():
-        raise ValueError(
-            "`path` must not be a folder that `Tagger.save` wrote. Received "
-            f"{path}, which holds {TAGGER_SETTINGS}. Choose another name."
-        )
+    check_not_saved(path, TAGGER)
     exported = tf.Module(name="tagger")
     # Seeds too: the graph may name them, though nothing is drawn.
     exported.state = [variable.value for variable in tagger.model.variables]

@@ -5,7 +5,6 @@ import pathlib
 import keras
 
 from keras_bahdanau.entities import entity_scores
-from keras_bahdanau.tag_reports import tag_report
 from keras_bahdanau.tf.saved_folder import TAGGER, check_replaceable
 
 
@@ -97,14 +96,13 @@ class TaggingCallback(keras.callbacks.Callback):
         Returns:
             Dictionary of the scores, each from 0 to 1.
         """
-        words = [list(sentence.words) for sentence in self.corpus]
-        tags = [one.tags for one in self.tagger(words, self.batch_size)]
-        gold = [sentence.tags for sentence in self.corpus]
-        known = () if self.known_words is None else (words, self.known_words)
-        report = tag_report(gold, tags, *known)
+        tags, report = self.tagger.tag_corpus(
+            self.corpus, self.known_words, self.batch_size
+        )
         found = {"val_accuracy": report.accuracy}
         if report.unknown_accuracy is not None:
             found["val_unknown_accuracy"] = report.unknown_accuracy
         if self.scheme:
+            gold = [sentence.tags for sentence in self.corpus]
             found["val_f1"] = entity_scores(gold, tags, self.scheme).f1
         return found

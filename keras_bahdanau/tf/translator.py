@@ -11,15 +11,16 @@ from keras_bahdanau.ensembles import RNNEnsemble
 from keras_bahdanau.tf.codecs import SPECIAL_TOKENS, load_codec
 from keras_bahdanau.tf.decoding import DecodingSettings, StringDecoder
 from keras_bahdanau.tf.saved_folder import (
-    FORMAT,
     MODEL,
     SETTINGS,
     SOURCE,
     TARGET,
     check_backend,
+    check_not_saved,
     load_model,
     read_settings,
     replacing,
+    settings_text,
 )
 from keras_bahdanau.tf.server import (
     ExportedTranslator,
@@ -349,11 +350,7 @@ class Translator(Server, tf.Module):
         Raises:
             ValueError: if there is a translator of `save`.
         """
-        if (pathlib.Path(path) / SETTINGS).exists():
-            raise ValueError(
-                "`path` must not be a folder that `Translator.save` wrote. Received "
-                f"{path}, which holds {SETTINGS}. Choose another name."
-            )
+        check_not_saved(path)
         exported = tf.Module(name="translator")
         # Seeds too: the graph may name them, though nothing is drawn.
         exported.state = [variable.value for variable in self.model.variables]
@@ -387,18 +384,7 @@ class Translator(Server, tf.Module):
             ValueError: if `folder` holds other files, or `notes` are not for
                 JSON; nothing is written or deleted then.
         """
-        content = {
-            "format": FORMAT,
-            "settings": self.settings._asdict(),
-            "notes": notes,
-        }
-        try:
-            text = json.dumps(content, indent=1) + "\n"
-        except (TypeError, ValueError) as error:
-            raise ValueError(
-                "`notes` must hold numbers, strings, lists and dictionaries, for JSON. "
-                f"Received {notes!r}: {error}."
-            ) from error
+        text = settings_text(self.settings._asdict(), notes)
         with replacing(folder) as new:
             self.model.save(new / MODEL)
             self.source_codec.save(new / SOURCE)
@@ -456,14 +442,15 @@ def load_translator(path, **settings):
             f"wrote. Received {path}, without {SETTINGS} or {_SAVED_MODEL}."
         )
     check_backend()
-    settings = {**read_settings(path)["settings"], **settings}
+    saved = read_settings(path)["settings"]
     codecs = [load_codec(path / name) for name in (SOURCE, TARGET)]
     model = load_model(path / MODEL)
     try:
-        return Translator(model, *codecs, **settings)
+        return Translator(model, *codecs, **{**saved, **settings})
     except (TypeError, ValueError) as error:
+        given = f", and the given {sorted(settings)}," if settings else ""
         raise ValueError(
-            "The files of a translator must fit each other. Received those in "
+            f"The files of a translator{given} must fit each other. Received those in "
             f"{path}, which do not: {error}"
         ) from error
 

@@ -4,7 +4,7 @@ import pytest
 
 from keras_bahdanau.entities import entity_scores
 from keras_bahdanau.tagged_text import TaggedCorpus
-from keras_bahdanau.tf import TaggedText, TaggingCallback
+from keras_bahdanau.tf import TaggedText, Tagger, TaggingCallback
 
 CORPUS = TaggedCorpus(
     [
@@ -30,6 +30,8 @@ class Told:
         self.sizes.append(batch_size)
         tags = self.tags.pop(0)
         return [TaggedText(tuple(w), t, None) for w, t in zip(sentences, tags)]
+
+    tag_corpus = Tagger.tag_corpus
 
     def save(self, folder, notes=None):
         self.saved.append((folder, notes))

@@ -367,11 +367,12 @@ def test_a_model_in_mixed_precision_translates():
         ),
         (
             lambda: copying(max_length_offset=0),
-            "`max_length_offset` must be an integer",
+            "`max_length_offset` must be an integer, 1 or more, and finite",
         ),
         (
             lambda: copying(max_length_factor=-0.5),
-            "`max_length_factor` must be a number, 0 or more.*Received: -0.5",
+            "`max_length_factor` must be a number, 0 or more, and finite. "
+            "Received: -0.5",
         ),
         (lambda: copying(max_length_factor=float("nan")), "`max_length_factor` must"),
         (lambda: copying(max_length_factor=float("inf")), "`max_length_factor` must"),
