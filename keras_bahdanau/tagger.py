@@ -98,6 +98,12 @@ class SequenceTagger(keras.Model):
     only there for what the states learn by it; labels are then a dictionary of `tags`,
     `scores` (the same labels) and `frequencies`.
 
+    Words can start from vectors that others trained, the rows of
+    `keras_bahdanau.vectors.embedding_matrix`:
+
+        model.build()
+        model.word_embedding.set_weights([matrix])
+
     Masking: word 0 is padding. Neither its amount nor the other sentences of a batch
     change what a sentence gets; tags are -1 there. Word 1 is the unknown word.
 

@@ -67,7 +67,7 @@ class WordVectors(collections.abc.Mapping):
         return f"<WordVectors: {len(self)} words, size {self.size}>"
 
 
-def read_word_vectors(path, words=None, dtype="float32"):
+def read_word_vectors(path, words=None, dtype="float32", limit=None):
     """Reads word vectors from a text file.
 
     Both usual formats are known by their first line: that of word2vec and fastText says
@@ -81,6 +81,8 @@ def read_word_vectors(path, words=None, dtype="float32"):
             does not grow with the file, and only their entries are looked at. `None`
             keeps all.
         dtype: Type of the array.
+        limit: Integer, the number of vectors after which to stop; they usually stand by
+            falling frequency of the words. `None` reads to the end.
 
     Returns:
         A `WordVectors` of the words that the file has, in its order. A word that stands
@@ -104,6 +106,8 @@ def read_word_vectors(path, words=None, dtype="float32"):
     """
     if isinstance(words, str):
         raise ValueError(f"`words` must be a collection of words. Received: {words!r}.")
+    if limit is not None and limit < 1:
+        raise ValueError(f"`limit` must be 1 or more, or None. Received: {limit}.")
     wanted = None if words is None else {word.encode("utf-8") for word in words}
     found, rows = {}, []
     with _lines(path) as lines:
@@ -113,6 +117,9 @@ def read_word_vectors(path, words=None, dtype="float32"):
                 size, count = _first_line(line, path)
                 if count is not None:
                     continue
+            if limit is not None and number - (count is not None) > limit:
+                count = None
+                break
             word, entries = _split(line, size, path, number)
             if (wanted is None or word in wanted) and word not in found:
                 rows.append(_vector(entries, size, dtype, path, number))

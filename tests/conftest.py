@@ -7,6 +7,7 @@ The suite runs once per backend, chosen as everywhere in Keras::
     KERAS_BACKEND=torch python -m pytest
 """
 
+import gc
 import importlib
 import os
 import pathlib
@@ -193,6 +194,21 @@ def _same_start():
     yield
     keras.config.set_dtype_policy(policy)
     keras.config.set_floatx(floatx)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _no_programs_left():
+    """Frees the programs that JAX compiled for the tests of a module.
+
+    Each is mapped into memory several times; Linux allows a process 65,530 of such
+    maps, and one that asks for more is killed.
+    """
+    yield
+    if os.environ.get("KERAS_BACKEND") == "jax":
+        import jax
+
+        gc.collect()
+        jax.clear_caches()
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import pathlib
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 pytestmark = pytest.mark.tf_only
@@ -172,6 +173,31 @@ def test_a_treebank_is_learned_with_the_auxiliary_loss(run, tmp_path):
     assert "2 of 2 sentences have the same tags" in printed
 
 
+def test_given_word_vectors_are_what_the_embedding_starts_from(run, tmp_path):
+    from keras_bahdanau.tf import load_tagger
+
+    data = write_conllu(tmp_path, SENTENCES)
+    lines = ["Dog 1.5 0.5 0.25", "dog 3.0 2.0 1.0", "Cat 0.5 0.5 0.5", "of 1.0 1.0 2.0"]
+    (tmp_path / "vectors.txt").write_text("\n".join([*lines, "far 0.0 0.0 0.0"]))
+    options = ["--vectors", tmp_path / "vectors.txt", "--vector-words", "4"]
+    options += ["--models", "two-way", "--ema", "0", "--learning-rate", "1e-9"]
+    options += ["--data", data, "--output", tmp_path / "output"]
+    printed = run("train", *TINY[:6], *TINY[8:], *options)
+    tagger = load_tagger(tmp_path / "output" / "two-way" / "tagger")
+    words = ["<padding>", "<unknown>", *tagger.codec.words]
+    (rows,) = tagger.model.word_embedding.get_weights()
+    assert rows.shape == (len(words), 3)
+    # Those in lower case go before others; the fifth of the file is left out.
+    for word, row in (("dog", [3, 2, 1]), ("cat", [0.5] * 3), ("of", [1, 1, 2])):
+        np.testing.assert_allclose(rows[words.index(word)], row, atol=1e-6)
+    assert "far" not in words
+    share = 100 * 3 / len(words)
+    assert f"{share:.1f} % of the known words start from a given vector" in printed
+    (tmp_path / "vectors.txt").write_text("dog 1.0\ncat\n")
+    with pytest.raises(SystemExit, match=r"train.py: A line .* of size 1.*line 2"):
+        run("train", *TINY[:6], *TINY[8:], *options)
+
+
 def test_entities_are_learned_by_their_scheme(run, tmp_path):
     data = write_columns(
         tmp_path, {**ENTITIES, "train": ENTITIES["train"] + "|" + ENTITIES["test"]}
@@ -220,6 +246,8 @@ def test_a_broken_file_or_folder_ends_in_one_line(run, tmp_path):
         (["--scheme", "BIO"], "the grammar has no entities"),
         (["--scheme", "BIOX", "--data", "."], "invalid choice: 'BIOX'"),
         (["--column", "xpos"], "--column goes with --data only"),
+        (["--vectors", "x", "--embedding", "3"], "have their own size"),
+        (["--vector-words", "3"], "--vector-words goes with --vectors only"),
         (["--models", "three-way"], "invalid choice: 'three-way'"),
         (["--units", "0"], "--units: must be 1 or more, not 0"),
         (["--units", "x"], "--units: invalid positive value: 'x'"),

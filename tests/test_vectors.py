@@ -61,6 +61,18 @@ def test_only_the_wanted_words_are_kept(tmp_path):
     assert repr(vectors) == "<WordVectors: 2 words, size 3>"
 
 
+@pytest.mark.parametrize("header", ["", "3 3\n"])
+def test_reading_stops_after_so_many_vectors(tmp_path, header):
+    path = write(tmp_path, header + GLOVE.replace("Rex", "never looked at"))
+    assert list(read_word_vectors(path, limit=2)) == ["the", ". . ."]
+    assert list(read_word_vectors(path, words=[". . ."], limit=2)) == [". . ."]
+    path = write(tmp_path, header + GLOVE)
+    assert as_lists(read_word_vectors(path, limit=3, dtype="float64")) == VALUES
+    assert len(read_word_vectors(path, limit=9)) == 3
+    with pytest.raises(ValueError, match="`limit` must be 1 or more, or None.*: 0"):
+        read_word_vectors(path, limit=0)
+
+
 def test_memory_does_not_grow_with_the_file(tmp_path):
     row = " ".join(["0.125"] * 101)
     lines = "".join(f"w{number} {row}\n" for number in range(5003))

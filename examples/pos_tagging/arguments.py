@@ -82,6 +82,19 @@ def _add_model(parser):
     group.add_argument("--units", type=positive, default=200)
     group.add_argument("--layers", type=positive, default=2)
     group.add_argument("--embedding", type=positive, default=100)
+    group.add_argument(
+        "--vectors",
+        type=pathlib.Path,
+        metavar="FILE",
+        help="word vectors to start from, text of word2vec or GloVe, also gzip",
+    )
+    group.add_argument(
+        "--vector-words",
+        type=positive,
+        default=50_000,
+        metavar="N",
+        help="how many of the file, from its start; all of them become known words",
+    )
     group.add_argument("--characters", choices=["gru", "cnn"], default="gru")
     group.add_argument("--character-units", type=positive, default=75)
     group.add_argument("--min-frequency", type=positive, default=1)
@@ -119,6 +132,10 @@ def _check(parser, args):
             parser.error(f"--{name.replace('_', '-')} goes with --tfds only")
     if args.scheme and not (args.data or args.tfds):
         parser.error("--scheme goes with --data or --tfds: the grammar has no entities")
+    if args.vectors and args.embedding != parser.get_default("embedding"):
+        parser.error("--embedding goes without --vectors, which have their own size")
+    if not args.vectors and args.vector_words != parser.get_default("vector_words"):
+        parser.error("--vector-words goes with --vectors only")
     if args.column != "upos" and not args.data:
         parser.error("--column goes with --data only")
     if args.epochs is None:

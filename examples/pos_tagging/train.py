@@ -29,6 +29,7 @@ from keras_bahdanau.tf import (  # noqa: E402
     export_tagger,
     load_tagger,
 )
+from keras_bahdanau.vectors import embedding_matrix, read_word_vectors  # noqa: E402
 
 
 def read(args):
@@ -37,12 +38,25 @@ def read(args):
         corpora = load_corpora(args)
         for part in (corpora.dev, corpora.test):
             check_tags(part, corpora.train.tag_names())
+        vectors = read_vectors(args)
     except (ImportError, OSError, ValueError) as error:
         sys.exit(f"train.py: {error}")
-    return corpora
+    return corpora, vectors
 
 
-def make_model(args, kind, codec, steps):
+def read_vectors(args):
+    """The vectors of words in lower case, which is how the codec knows them."""
+    if not args.vectors:
+        return {}
+    cased = read_word_vectors(args.vectors, limit=args.vector_words)
+    args.embedding = cased.size
+    vectors = {word: cased[word] for word in cased if word == word.lower()}
+    for word in cased:
+        vectors.setdefault(word.lower(), cased[word])
+    return vectors
+
+
+def make_model(args, kind, codec, steps, vectors):
     """The tagger of one kind, compiled for `steps` steps of training."""
     # Here, because what came before may have drawn random numbers.
     keras.utils.set_random_seed(args.seed)
@@ -67,6 +81,11 @@ def make_model(args, kind, codec, steps):
         seed=args.seed,
     )
     model.build()
+    if vectors:
+        words = ["<padding>", "<unknown>", *codec.words]
+        matrix, share = embedding_matrix(vectors, words, seed=args.seed)
+        model.word_embedding.set_weights([matrix])
+        print(f"{100 * share:.1f} % of the known words start from a given vector")
     schedule = keras.optimizers.schedules.CosineDecay(args.learning_rate, steps)
     recipe = tagging_recipe(
         output,
@@ -79,10 +98,10 @@ def make_model(args, kind, codec, steps):
     return model
 
 
-def train(args, kind, corpora, codec, sentences, known_words):
+def train(args, kind, corpora, codec, sentences, known_words, vectors):
     """Fits a tagger of one kind; gives the one that was best on the dev sentences."""
     batches = TaggingBatches(sentences, seed=args.seed, batch_size=args.batch_size)
-    model = make_model(args, kind, codec, args.epochs * len(batches))
+    model = make_model(args, kind, codec, args.epochs * len(batches), vectors)
     print(
         f"\n{kind}: {model.count_params():,} parameters, {len(batches)} batches, "
         f"{args.epochs} epochs"
@@ -161,8 +180,8 @@ def main(arguments=None):
     started = time.time()
     args = parse_arguments(__doc__, arguments)
     args.output.mkdir(parents=True, exist_ok=True)
-    corpora = read(args)
-    codec = TagCodec.train(corpora.train, args.min_frequency)
+    corpora, vectors = read(args)
+    codec = TagCodec.train(corpora.train, args.min_frequency, extra_words=vectors)
     known_words = corpora.train.words()
     counts = known_words if args.frequencies else None
     sentences = encode_sentences(corpora.train, codec, counts, args.frequencies)
@@ -177,7 +196,7 @@ def main(arguments=None):
     rows = [measure("most frequent tag", tags, report, None, *test)]
     for kind in args.models:
         before = time.time()
-        tagger = train(args, kind, corpora, codec, sentences, known_words)
+        tagger = train(args, kind, corpora, codec, sentences, known_words, vectors)
         seconds = time.time() - before
         tags, report = tagger.tag_corpus(corpora.test, known_words)
         rows.append(measure(kind, tags, report, seconds, *test))
