@@ -13,6 +13,7 @@ import os
 import pathlib
 import shutil
 import sys
+import tempfile
 import urllib.parse
 
 import pytest
@@ -23,6 +24,12 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 if os.environ.get("KERAS_BACKEND") == "jax":
     # Most of the suite's time goes into compiling small programs that run once.
     os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+        # The workers of a run share what they compiled; it ends with the run.
+        PROGRAMS = tempfile.TemporaryDirectory(prefix="programs-")
+        os.environ["JAX_COMPILATION_CACHE_DIR"] = PROGRAMS.name
+        os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+        os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 
 BACKENDS = ("tensorflow", "jax", "torch")
 ROOT = pathlib.Path(__file__).resolve().parent.parent

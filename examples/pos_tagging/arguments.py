@@ -117,7 +117,12 @@ def _add_training(parser):
     group.add_argument("--character-dropout", type=share, default=0.02)
     group.add_argument("--label-smoothing", type=share, default=0.05)
     group.add_argument("--frequency-weight", type=rate, default=0.1)
-    group.add_argument("--ema", type=share, default=0.998)
+    group.add_argument(
+        "--ema",
+        type=share,
+        help="momentum of the running average of the weights, 0 for none; usually over "
+        "an eighth of all steps, 500 at most",
+    )
     group.add_argument("--seed", type=count, default=1)
     group.add_argument("--jit", action="store_true", help="compile with XLA")
 

@@ -92,10 +92,15 @@ def make_model(args, kind, codec, steps, vectors):
         schedule,
         label_smoothing=args.label_smoothing if output == "softmax" else 0.0,
         frequency_weight=args.frequency_weight if args.frequencies else None,
-        ema=args.ema or None,
+        ema=momentum(args, steps) or None,
     )
     model.compile(**recipe, jit_compile=args.jit)
     return model
+
+
+def momentum(args, steps):
+    """Of the running average of the weights: long, but short beside the training."""
+    return min(0.998, max(0.0, 1 - 8 / steps)) if args.ema is None else args.ema
 
 
 def train(args, kind, corpora, codec, sentences, known_words, vectors):
@@ -108,7 +113,9 @@ def train(args, kind, corpora, codec, sentences, known_words, vectors):
     )
     folder = args.output / kind
     folder.mkdir(parents=True, exist_ok=True)
-    averaging = [keras.callbacks.SwapEMAWeights(swap_on_epoch=True)] if args.ema else []
+    averaging = []
+    if momentum(args, args.epochs * len(batches)):
+        averaging = [keras.callbacks.SwapEMAWeights(swap_on_epoch=True)]
     model.fit(
         batches,
         epochs=args.epochs,
