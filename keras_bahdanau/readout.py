@@ -1,5 +1,7 @@
 """The deep output: one maxout layer between the decoder and the softmax."""
 
+import functools
+
 import keras
 from keras import ops
 
@@ -61,7 +63,8 @@ class Maxout(keras.layers.Layer):
         size = self._pooled_size(inputs.shape)
         leading = tuple(ops.shape(inputs)[:-1])
         groups = ops.reshape(inputs, leading + (size, self.pool_size))
-        return ops.max(groups, axis=-1)
+        # Not `ops.max`: its gradient is slow on JAX, and it refuses an empty batch.
+        return functools.reduce(ops.maximum, ops.unstack(groups, axis=-1))
 
     def _pooled_size(self, shape):
         if shape[-1] is None or shape[-1] % self.pool_size:

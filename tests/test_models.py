@@ -169,6 +169,20 @@ def test_one_beam_is_greedy(name):
         assert_close(one[:, 0], other)
 
 
+@pytest.mark.parametrize("name", ["rnnsearch", "rnnencdec"])
+def test_without_sentences_there_are_results_without_rows(name):
+    model, none = make(name), np.zeros((0, 5), "int32")
+    looked = 5 if name == "rnnsearch" else 1
+    assert tuple(model([none, none]).shape) == (0, 5, TARGETS)
+    for found in (model.generate(none, max_length=4), model.sample(none, max_length=4)):
+        assert tuple(found.token_ids.shape) == (0, 4)
+        assert tuple(found.attention_weights.shape) == (0, 4, looked)
+    found = model.beam_search(none, num_beams=3, num_results=2, max_length=4)
+    assert tuple(found.token_ids.shape) == (0, 2, 4)
+    assert tuple(found.scores.shape) == (0, 2)
+    assert tuple(model.score(none, none).log_probs.shape) == (0, 5)
+
+
 def test_scores_of_given_labels_are_their_log_probabilities():
     model = make("rnnsearch")
     scored = model.score(SOURCE_IDS, LABELS)
