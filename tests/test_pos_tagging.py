@@ -173,6 +173,41 @@ def test_a_treebank_is_learned_with_the_auxiliary_loss(run, tmp_path):
     assert "2 of 2 sentences have the same tags" in printed
 
 
+def test_the_tags_of_the_languages_own_are_learned_too(run, tmp_path):
+    data = write_conllu(tmp_path, SENTENCES)
+    for path in data.glob("*.conllu"):
+        text = (
+            path.read_text()
+            .replace("NOUN\t_", "NOUN\tNN")
+            .replace("VERB\t_", "VERB\tVB")
+        )
+        path.write_text(text.replace("DET\t_", "DET\tDT"))
+    options = ["--column", "xpos", "--models", "two-way", "--data", data]
+    printed = run("train", *TINY, *options, "--output", tmp_path / "output")
+    tags = {line.split()[0] for line in printed.splitlines() if line[:3].isupper()}
+    assert tags == {"DT", "NN", "VB"}
+
+
+def test_a_set_of_tensorflow_datasets_is_learned(run, tmp_path, monkeypatch):
+    import tensorflow as tf
+    import tensorflow_datasets as tfds
+
+    monkeypatch.setenv("TFDS_DATA_DIR", str(tmp_path))
+    options = ["--tfds", "conll2003", "--tags", "ner", "--models", "two-way"]
+    options += ["--output", tmp_path / "output"]
+    with pytest.raises(SystemExit) as ended:
+        run("train", *TINY, *options)
+    message = str(ended.value)
+    assert message.startswith("train.py: ") and "\n" not in message
+    assert "conll2003" in message and "download" in message
+    rows = {"tokens": [["Peter", "Pan", "sleeps"]] * 9, "ner": [[1, 2, 0]] * 9}
+    every = tf.data.Dataset.from_tensor_slices(rows)
+    with tfds.testing.mock_data(as_dataset_fn=lambda *args, **options: every):
+        printed = run("train", *TINY, *options)
+    assert "conll2003: 9, 9 and 9 sentences" in printed and "3 tags" in printed
+    assert "B-PER" in printed
+
+
 def test_given_word_vectors_are_what_the_embedding_starts_from(run, tmp_path):
     from keras_bahdanau.tf import load_tagger
 
