@@ -253,7 +253,7 @@ def _advance(step_fn, step, beams, pool, done, rules):
     # The K most likely that go on.
     live = ops.where(ended, _NEVER, totals)
     live, order = ops.top_k(live, num_beams)
-    goes_on = _at(found, ops.cast(order, "int32"))
+    goes_on = _gather(found, ops.cast(order, "int32"))
 
     # At the limit these are cut, and are worth less than any that has ended.
     scores = _scores(live, step + 1, coverage, goes_on.parents, rules)
@@ -270,7 +270,7 @@ def _advance(step_fn, step, beams, pool, done, rules):
     beams = _Beams(
         goes_on.token_ids,
         live,
-        tree.map_structure(lambda state: _gather(state, parents), states),
+        _gather(states, parents),
         () if rules.coverage_penalty == 0 else _gather(coverage, parents),
         _lengthen(beams.history, parents, goes_on.token_ids, step),
     )
@@ -406,10 +406,6 @@ def _join(pool, other):
     return tree.map_structure(lambda *both: ops.concatenate(both, axis=1), pool, other)
 
 
-def _at(pool, index):
-    return tree.map_structure(lambda part: ops.take_along_axis(part, index, 1), pool)
-
-
 def _choose(condition, pool, other):
     return tree.map_structure(
         lambda one, two: ops.where(condition, one, two), pool, other
@@ -419,7 +415,7 @@ def _choose(condition, pool, other):
 def _best(pool, count):
     """The entries of the `count` largest scores, best first."""
     _, order = ops.top_k(pool.scores, count)
-    return _at(pool, ops.cast(order, "int32"))
+    return _gather(pool, ops.cast(order, "int32"))
 
 
 def _behind(pool, cut):
@@ -431,18 +427,25 @@ def _behind(pool, cut):
     ranks = ops.arange(ops.shape(joined.scores)[1], dtype="int32")
     ranks = ops.where(joined.scores > _NEVER, -ranks, -(2**30))
     _, order = ops.top_k(ranks, count)
-    return _at(joined, ops.cast(order, "int32"))
+    return _gather(joined, ops.cast(order, "int32"))
 
 
-def _gather(state, parents):
-    """The parts `(B, M, ...)` of a state `(B, K, ...)`."""
-    batch_size, num_beams, *rest = ops.shape(state)
-    count = ops.shape(parents)[1]
-    rows = ops.expand_dims(ops.arange(batch_size, dtype="int32") * num_beams, 1)
+def _gather(nest, index):
+    """Of each tensor `(B, K, ...)` of a nest, the parts `(B, M, ...)` at an index."""
+    if not tree.flatten(nest):
+        return nest
+    batch_size, size = ops.shape(tree.flatten(nest)[0])[:2]
+    count = ops.shape(index)[1]
+    rows = ops.expand_dims(ops.arange(batch_size, dtype="int32") * size, 1)
     # Of one axis: of no sentence JAX gives other shapes else.
-    rows = ops.reshape(rows + parents, (batch_size * count,))
-    flat = ops.reshape(state, (batch_size * num_beams, *rest))
-    return ops.reshape(ops.take(flat, rows, axis=0), (batch_size, count, *rest))
+    rows = ops.reshape(rows + index, (batch_size * count,))
+
+    def chosen(tensor):
+        rest = ops.shape(tensor)[2:]
+        flat = ops.reshape(tensor, (batch_size * size, *rest))
+        return ops.reshape(ops.take(flat, rows, axis=0), (batch_size, count, *rest))
+
+    return tree.map_structure(chosen, nest)
 
 
 def _trace_back(record, pool, pad_id):

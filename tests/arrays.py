@@ -1,7 +1,12 @@
 """Small helpers of the tests: numbers to put in, numbers that came out."""
 
+import keras
 import numpy as np
 from keras import ops
+
+# How to compile a model that is not about compiling: JAX compiles a loop at each step
+# else; TensorFlow takes its time for XLA at each new shape.
+JIT = keras.backend.backend() == "jax"
 
 
 def values(*shape, seed=3):

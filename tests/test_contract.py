@@ -8,6 +8,7 @@ import contract
 import keras
 import numpy as np
 import pytest
+from arrays import JIT
 from cases import MODELS, OURS, D, U, build_list, with_scores
 from contract import Case, Spec
 from keras import ops
@@ -73,7 +74,7 @@ def test_every_public_layer_has_a_case():
 def test_a_compiled_model_saves_by_itself_and_goes_on(case, tmp_path):
     """With loss, metrics and the state of the optimizer; without custom objects."""
     model = contract.made(case)
-    model.compile(**kb.modern_recipe())
+    model.compile(**kb.modern_recipe(), jit_compile=JIT)
     inputs = contract.draw(case)
     labels = np.roll(inputs["target_ids"], -1, axis=1)
     model.fit(inputs, labels, verbose=0)

@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from arrays import assert_close, numbers, scrambled
+from arrays import JIT, assert_close, numbers, scrambled
 from keras import ops
 
 import keras_bahdanau as kb
@@ -18,7 +18,6 @@ KINDS = {
     "cnn": {"character_encoder": "cnn", "character_units": 4, "num_layers": 2},
 }
 # On JAX a step that is not compiled compiles its loops each time.
-JIT = keras.backend.backend() == "jax"
 each_kind = pytest.mark.parametrize("kind", KINDS)
 
 

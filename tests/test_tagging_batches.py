@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from arrays import JIT
 
 import keras_bahdanau as kb
 from keras_bahdanau.batching import BatchSequence, EncodedPairs, open_lengths
@@ -10,7 +11,6 @@ from keras_bahdanau.tagging_batches import EncodedSentences, TaggingBatches
 
 TAGS = 3
 # On JAX a step that is not compiled compiles its loops each time.
-JIT = keras.backend.backend() == "jax"
 
 
 def encoded(count=31, longest=13, seed=5, frequencies=True, lengths=None):

@@ -84,6 +84,14 @@ def normalize(strings):
     Ça va ?
     """
     strings = tf.convert_to_tensor(strings, tf.string)
+    normal = _normalize(strings)
+    normal.set_shape(strings.shape)
+    return normal
+
+
+# A function of its own: a graph that normalises in ten places holds it once.
+@tf.function(input_signature=[tf.TensorSpec(None, tf.string)])
+def _normalize(strings):
     strings = tf.strings.unicode_transcode(
         strings, "UTF-8", "UTF-8", errors="replace", replacement_char=0xFFFD
     )
@@ -121,7 +129,15 @@ def tokenize(strings, lowercase=False):
     >>> print(*(token.decode() for token in row.numpy()))
     L' eau est-elle froide ▁? ( Oui . )
     """
-    text = normalize(string_batch(strings))
+    rows = _tokenize(string_batch(strings))
+    if lowercase:
+        rows = rows.with_flat_values(tf.strings.lower(rows.flat_values, "utf-8"))
+    return rows
+
+
+@tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+def _tokenize(strings):
+    text = normalize(strings)
     text = tf.strings.regex_replace(text, _TOKEN, JOINER + r"\0")
     text = tf.strings.regex_replace(text, f"(^| ){JOINER}", r"\1")
     text = tf.strings.regex_replace(text, JOINER, f" {JOINER}")
@@ -133,10 +149,7 @@ def tokenize(strings, lowercase=False):
     pieces = rows.flat_values
     joined = tf.strings.regex_full_match(pieces, f"(?s){JOINER}.*")
     pieces = tf.strings.regex_replace(pieces, f"^{JOINER}", "")
-    marked = _mark(pieces, joined, _is_first(rows))
-    if lowercase:
-        marked = tf.strings.lower(marked, encoding="utf-8")
-    return rows.with_flat_values(marked)
+    return rows.with_flat_values(_mark(pieces, joined, _is_first(rows)))
 
 
 def detokenize(tokens):
