@@ -154,12 +154,52 @@ def test_tag_takes_words_as_they_stand_and_bytes_that_are_no_text(trained, run):
     ]
     printed = run("tag", folder, "--inline", lines=b"caf\xe9\n")
     assert printed.startswith("caf") and "\ufffd" in printed
+    assert run("tag", folder, "--inline", os.fsdecode(b"caf\xe9")) == printed
 
 
 def test_tag_says_in_one_line_what_is_no_tagger(run, tmp_path):
     with pytest.raises(SystemExit) as ended:
         run("tag", tmp_path, "A dog.")
     assert str(ended.value).startswith("tag.py: `path` must be a folder that")
+
+
+def test_export_checks_what_it_wrote_in_another_process(trained, run, tmp_path):
+    folder, data = trained[1] / "crf" / "tagger", write_conllu(tmp_path, SENTENCES)
+    check = ["--check", data / "xx_tiny-ud-test.conllu"]
+    printed = run("export", folder, tmp_path / "served", *check)
+    assert printed.splitlines() == [
+        f"Exported to {tmp_path}/served",
+        f"SavedModel in {tmp_path}/served: 2 of 2 sentences have the same tags in a "
+        "process without keras_bahdanau and keras",
+    ]
+    for wrong, message in (
+        ([tmp_path / "served", tmp_path / "again"], "is exported already"),
+        ([tmp_path, tmp_path / "again"], "`path` must be a folder that"),
+        ([folder, tmp_path / "again", "--check", "no.conllu"], "No such file"),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            run("export", *wrong)
+        assert str(ended.value).startswith("export.py: ")
+        assert message in str(ended.value)
+        assert not (tmp_path / "again").exists()
+
+
+def test_the_perceptron_is_compared_with_the_most_frequent_tag(run, tmp_path):
+    data = write_conllu(tmp_path, SENTENCES)
+    rows = table_of(run("perceptron", "--data", data, "--iterations", 3))
+    assert list(rows) == ["tagger", "most frequent tag", "NLTK's perceptron"]
+    # "sees" and "Go" are where they differ; the first is not in the training text.
+    assert 60 < float(rows["NLTK's perceptron"][0]) <= 100
+    with pytest.raises(SystemExit, match=r"perceptron.py: The folder must hold one"):
+        run("perceptron", "--data", FOLDER)
+
+
+def test_a_check_that_fails_ends_the_program(trained, run, monkeypatch):
+    run("tag", trained[1] / "crf" / "tagger", "A dog.")
+    monkeypatch.syspath_prepend(FOLDER)
+    check = importlib.import_module("export").check
+    with pytest.raises(SystemExit, match="The exported tagger differs from the one in"):
+        check(trained[1] / "saved_model", [["A", "dog"]], [("NOUN",)])
 
 
 def test_a_treebank_is_learned_with_the_auxiliary_loss(run, tmp_path):

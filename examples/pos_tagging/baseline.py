@@ -1,11 +1,21 @@
-"""The tagger without a context: each word's most frequent tag."""
+"""Taggers to compare with; here the one that sees no context."""
 
 import collections
 
 from keras_bahdanau.tag_reports import tag_report
 
 
-class MostFrequentTag:
+class Baseline:
+    """What every tagger to compare with does; called, it tags words."""
+
+    def tag_corpus(self, corpus, known_words):
+        """As that of a `Tagger`: the tags of each sentence, and a `TagReport`."""
+        gold, words = zip(*((one.tags, one.words) for one in corpus))
+        tags = [self(sentence) for sentence in words]
+        return tags, tag_report(gold, tags, words, known_words)
+
+
+class MostFrequentTag(Baseline):
     """Gives each word the tag that it has most often in a corpus.
 
     A word that is not in it gets the tag that is most frequent among the words which
@@ -32,12 +42,6 @@ class MostFrequentTag:
             if sum(tags.values()) == 1:
                 rare[word[0].isupper()] += tags
         self._others = {kind: _best(tags or every) for kind, tags in rare.items()}
-
-    def tag_corpus(self, corpus, known_words):
-        """As that of a `Tagger`: the tags of each sentence, and a `TagReport`."""
-        gold, words = zip(*((one.tags, one.words) for one in corpus))
-        tags = [self(sentence) for sentence in words]
-        return tags, tag_report(gold, tags, words, known_words)
 
     def __call__(self, words):
         return [

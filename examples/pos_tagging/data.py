@@ -38,7 +38,8 @@ def load_corpora(args):
             for split in splits.values()
         ]
     elif args.data:
-        parts = [_read(_file_of(args.data, split), args) for split in SPLITS]
+        files = [_file_of(args.data, split) for split in SPLITS]
+        parts = [read_file(path, args.column) for path in files]
     else:
         parts = _grammar(args.seed)
     if args.limit:
@@ -63,9 +64,10 @@ def _file_of(folder, split):
     return files[0]
 
 
-def _read(path, args):
+def read_file(path, column="upos"):
+    """The corpus in a file, which is CoNLL-U if its name says so, else columns."""
     if path.suffix in CONLLU:
-        return read_conllu(path, args.column)
+        return read_conllu(path, column)
     return read_columns(path)
 
 

@@ -17,6 +17,11 @@ from keras_bahdanau.tf import load_tagger  # noqa: E402
 CHUNK = 1024
 
 
+def text(argument):
+    """Text; bytes that are no UTF-8 are replaced, as those of lines are."""
+    return os.fsencode(argument).decode("utf-8", errors="replace")
+
+
 def parse_arguments(arguments=None):
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -25,7 +30,7 @@ def parse_arguments(arguments=None):
         "folder", type=pathlib.Path, help="a folder `tagger`, or the SavedModel"
     )
     parser.add_argument(
-        "sentences", nargs="*", help="by default the lines of standard input"
+        "sentences", nargs="*", type=text, help="by default the lines of standard input"
     )
     parser.add_argument(
         "--tokens",

@@ -15,6 +15,7 @@ import keras  # noqa: E402
 from arguments import parse_arguments  # noqa: E402
 from baseline import MostFrequentTag  # noqa: E402
 from data import load_corpora  # noqa: E402
+from export import check  # noqa: E402
 
 from keras_bahdanau import SequenceTagger, tagging_recipe  # noqa: E402
 from keras_bahdanau.entities import allowed_transitions, entity_scores  # noqa: E402
@@ -173,16 +174,6 @@ def draw(report, path):
         print(f"Confusions drawn in {path}")
 
 
-def export(tagger, words, expected, path):
-    """Exports, loads what was exported, and tags with it."""
-    export_tagger(tagger, path)
-    found = [one.tags for one in load_tagger(path)(words)]
-    same = sum(one == other for one, other in zip(found, expected))
-    print(f"SavedModel in {path}: {same} of {len(words)} sentences have the same tags")
-    if same < len(words):
-        raise SystemExit("The exported tagger differs from the one in Python.")
-
-
 def main(arguments=None):
     started = time.time()
     args = parse_arguments(__doc__, arguments)
@@ -211,7 +202,8 @@ def main(arguments=None):
     print(f"\n{args.models[-1]}, test sentences:\n{report}\n")
     draw(report, args.output / "confusion.png")
     words = [list(sentence.words) for sentence in corpora.test]
-    export(tagger, words, tags, args.output / "saved_model")
+    export_tagger(tagger, args.output / "saved_model")
+    check(args.output / "saved_model", words, tags)
     print(f"Saved in {args.output}; {time.time() - started:.0f} seconds in all")
 
 
