@@ -11,6 +11,9 @@ in logarithms, so that whatever tag came before is carried over it; hence none o
 other functions needs a mask, and padding may stand anywhere. A sentence without words
 has one tagging, the empty one, of score 0.
 
+They work on tensors and arrays, not on the symbolic tensors of a Functional model: call
+them in the `call` of a layer, or on the potentials that `predict` returns.
+
 References: Lafferty, McCallum and Pereira 2001, "Conditional Random Fields"; Rabiner
 1989, "A Tutorial on Hidden Markov Models", for the recursions.
 """
@@ -25,6 +28,10 @@ from keras_bahdanau.weights import check_count
 FORBIDDEN = -1e5
 # What stands beside the diagonal at padding, and nowhere else.
 _PADDING = -3e5
+# The score of what contradicts a label: far below any number of forbidden moves.
+_CONTRADICTION = -1e15
+# The score of a chain that begins with nothing; below all of that.
+_NEVER = -1e30
 
 
 def chain_potentials(emissions, transitions, start=None, end=None, mask=None):
@@ -53,6 +60,8 @@ def chain_potentials(emissions, transitions, start=None, end=None, mask=None):
     >>> tuple(potentials.shape)
     (1, 3, 2, 2)
     """
+    emissions = ops.convert_to_tensor(emissions)
+    transitions = ops.convert_to_tensor(transitions)
     dtype = emissions.dtype
     if mask is None:
         mask = ops.ones_like(emissions[:, :, 0], dtype="bool")
@@ -92,8 +101,9 @@ def log_partition(potentials, allowed=None):
     >>> print(f"{float(ops.exp(log_partition(potentials))[0]):.3f}")  # 2 * 2 * 2
     8.000
     """
+    potentials = ops.convert_to_tensor(potentials)
     if allowed is not None:
-        potentials = potentials + _forbid(allowed, potentials)
+        potentials = potentials + _contradict(allowed, potentials)
     last, _ = _forward(potentials)
     return ops.logsumexp(last, axis=-1)
 
@@ -109,8 +119,8 @@ def log_likelihood(labels, potentials):
         potentials: Tensor `(B, T, N, N)`.
 
     Returns:
-        Tensor `(B,)`, never above 0. Labels whose transitions are forbidden have a
-        logarithm of about -1e5.
+        Tensor `(B,)`, never above 0. It is about -1e5 for each forbidden transition
+        that the labels ask for.
 
     Example:
 
@@ -120,6 +130,7 @@ def log_likelihood(labels, potentials):
     >>> print(f"{float(ops.exp(log_likelihood(labels, potentials))[0]):.3f}")
     0.250
     """
+    potentials = ops.convert_to_tensor(potentials)
     num_tags = potentials.shape[-1]
     labels = ops.expand_dims(ops.cast(labels, "int32"), -1)
     given = ops.logical_and(labels >= 0, labels < num_tags)
@@ -130,7 +141,7 @@ def log_likelihood(labels, potentials):
     padding = ops.expand_dims(is_padding(potentials), -1)
     allowed = ops.logical_or(allowed, padding)
     # Both sums in one loop.
-    agreeing = potentials + _forbid(allowed, potentials)
+    agreeing = potentials + _contradict(allowed, potentials)
     both = ops.concatenate([potentials, agreeing], axis=0)
     every, agreeing = ops.split(log_partition(both), 2, axis=0)
     return ops.minimum(agreeing - every, 0)
@@ -152,6 +163,7 @@ def chain_marginals(potentials):
     >>> chain_marginals(potentials)[0, 1].shape[0]
     2
     """
+    potentials = ops.convert_to_tensor(potentials)
     last, alphas = _forward(potentials)
     # The same recursion from the other end; what is behind the last word is one.
     turned = ops.flip(ops.swapaxes(potentials, 2, 3), axis=1)
@@ -170,7 +182,9 @@ def best_tags(potentials):
         potentials: Tensor `(B, T, N, N)`.
 
     Returns:
-        Integers `(B, T)`, -1 at padding, and the score of the sequence `(B,)`.
+        Integers `(B, T)`, -1 at padding, and the score of the sequence `(B,)`. A
+        sentence for which every sequence has a forbidden transition gets one with as
+        few as can be, and a score below -5e4.
 
     Example:
 
@@ -180,8 +194,10 @@ def best_tags(potentials):
     >>> ops.convert_to_numpy(tags).tolist(), ops.convert_to_numpy(scores).tolist()
     ([[1, 0]], [3.0])
     """
-    tags, scores = best_sequences(potentials, 1)
-    return tags[:, 0], scores[:, 0]
+    potentials = ops.convert_to_tensor(potentials)
+    tags, scores = _search(potentials, 1)
+    shown = ops.logical_not(is_padding(potentials))
+    return ops.where(shown, tags[:, 0], -1), scores[:, 0]
 
 
 def best_sequences(potentials, num_best):
@@ -209,6 +225,29 @@ def best_sequences(potentials, num_best):
     [[[1, 0], [1, 1]]]
     """
     check_count("num_best", num_best)
+    potentials = ops.convert_to_tensor(potentials)
+    tags, scores = _search(potentials, num_best)
+    exists = ops.logical_and(scores > _NEVER / 2, _is_allowed(tags, potentials))
+    real = ops.logical_not(is_padding(potentials))
+    shown = ops.logical_and(exists[:, :, None], real[:, None])
+    scores = ops.where(exists, scores, ops.full_like(scores, -float("inf")))
+    return ops.where(shown, tags, -1), scores
+
+
+def is_padding(potentials):
+    """Says where `chain_potentials` was told of padding.
+
+    Args:
+        potentials: Tensor `(B, T, N, N)`.
+
+    Returns:
+        Boolean `(B, T)`.
+    """
+    return ops.equal(ops.convert_to_tensor(potentials)[:, :, 0, 1], _PADDING)
+
+
+def _search(potentials, num_best):
+    """The tags `(B, K, T)` of the best sequences, at padding those before it."""
     num_tags = potentials.shape[-1]
     num_ways = num_tags * num_best
 
@@ -222,9 +261,7 @@ def best_sequences(potentials, num_best):
         scores = ops.reshape(scores, (-1, num_ways))
         return ops.reshape(ways, (-1, num_ways)), [scores]
 
-    # One way to begin: as if tag 0 came before, the first of its ways.
-    begin = ops.where(ops.equal(ops.arange(num_ways), 0), 0.0, FORBIDDEN)
-    begin = ops.cast(begin, potentials.dtype) + ops.zeros_like(potentials[:, 0, 0, :1])
+    begin = _beginning(num_ways, potentials)
     _, ways, (scores,) = run_steps(step, potentials, [begin])
     scores, places = _largest(scores, num_best)
 
@@ -233,23 +270,18 @@ def best_sequences(potentials, num_best):
 
     _, places, _ = run_steps(back, ways, [places], go_backwards=True)
     tags = ops.flip(ops.moveaxis(places, 1, 2), axis=-1) // num_best
-    exists = scores > FORBIDDEN / 2
-    real = ops.logical_not(is_padding(potentials))
-    shown = ops.logical_and(exists[:, :, None], real[:, None])
-    scores = ops.where(exists, scores, ops.full_like(scores, -float("inf")))
-    return ops.where(shown, tags, ops.full_like(tags, -1)), scores
+    return tags, scores
 
 
-def is_padding(potentials):
-    """Says where `chain_potentials` was told of padding.
-
-    Args:
-        potentials: Tensor `(B, T, N, N)`.
-
-    Returns:
-        Boolean `(B, T)`.
-    """
-    return ops.equal(potentials[:, :, 0, 1], _PADDING)
+def _is_allowed(tags, potentials):
+    """Whether no transition of the sequences `(B, K, T)` is forbidden, `(B, K)`."""
+    num_tags, num_best = potentials.shape[-1], tags.shape[1]
+    before = ops.concatenate([ops.zeros_like(tags[:, :, :1]), tags[:, :, :-1]], axis=2)
+    moves = ops.moveaxis(before * num_tags + tags, 1, 2)
+    length = ops.shape(potentials)[1]
+    flat = ops.reshape(potentials, (-1, length, num_tags * num_tags))
+    scores = ops.take_along_axis(flat, moves, axis=2)
+    return ops.all(ops.reshape(scores, (-1, length, num_best)) > FORBIDDEN / 2, axis=1)
 
 
 def _forward(potentials, begin=None):
@@ -260,18 +292,21 @@ def _forward(potentials, begin=None):
         return sums, [sums]
 
     if begin is None:
-        num_tags = potentials.shape[-1]
-        begin = ops.where(ops.equal(ops.arange(num_tags), 0), 0.0, FORBIDDEN)
-        begin = ops.cast(begin, potentials.dtype)
-        # As many rows as the batch, which may be unknown.
-        begin = begin + ops.zeros_like(potentials[:, 0, 0])
+        begin = _beginning(potentials.shape[-1], potentials)
     last, sums, _ = run_steps(step, potentials, [begin])
     return last, sums
 
 
-def _forbid(allowed, potentials):
-    """0 where a tag is allowed, else `FORBIDDEN`, for all tags before it."""
-    scores = ops.cast(ops.logical_not(allowed), potentials.dtype) * FORBIDDEN
+def _beginning(num_ways, potentials):
+    """One way to begin: as if tag 0 came before, the first of its ways."""
+    begin = ops.where(ops.equal(ops.arange(num_ways), 0), 0.0, _NEVER)
+    # As many rows as the batch, which may be unknown.
+    return ops.cast(begin, potentials.dtype) + ops.zeros_like(potentials[:, 0, 0, :1])
+
+
+def _contradict(allowed, potentials):
+    """0 where a tag is allowed, else `_CONTRADICTION`, for all tags before it."""
+    scores = ops.cast(ops.logical_not(allowed), potentials.dtype) * _CONTRADICTION
     return ops.expand_dims(scores, 2)
 
 

@@ -57,7 +57,8 @@ class CRF(keras.layers.Layer):
         allowed: What may be, or `None` for all: the three boolean arrays `start (N,)`,
             `transitions (N, N)` (from the tag of the row to that of the column) and
             `end (N,)`, as `keras_bahdanau.entities.allowed_transitions` gives them for
-            BIO and BIOES tags. Each may be `None`. What is forbidden scores -1e5.
+            BIO and BIOES tags. Each may be `None`. What is forbidden scores -1e5; a
+            sentence for which nothing is allowed gets tags none the less.
         use_projection: Boolean, whether to make `e_t` of the input by `W` and `b`.
             Without, the input is `e_t` and has N features.
         use_boundaries: Boolean, whether there are scores of beginning and of ending
@@ -83,7 +84,8 @@ class CRF(keras.layers.Layer):
 
     Raises:
         ValueError: If an argument is out of its range, `allowed` has other shapes or
-            leaves no way, or the input has not three axes or another size.
+            forbids all that there is, or the input has not three axes, another size
+            or no position.
 
     Example:
 
@@ -162,6 +164,11 @@ class CRF(keras.layers.Layer):
             setattr(self, f"{name}_scores", weight)
 
     def call(self, inputs, mask=None):
+        if inputs.shape[1] == 0:
+            raise ValueError(
+                "The sentences must have one position at least. Received inputs of "
+                f"shape {tuple(inputs.shape)}. Pad them."
+            )
         if self.use_projection:
             inputs = ops.matmul(inputs, self.kernel)
             if self.use_bias:
@@ -269,13 +276,14 @@ class CRFNegativeLogLikelihood(keras.losses.Loss):
     Call arguments:
         y_true: Integer labels `(B, T)`.
         y_pred: Potentials `(B, T, N, N)`.
-        sample_weight: Weights `(B,)`.
+        sample_weight: Weights `(B,)`. The `class_weight` of `fit` is not for
+            sequences: Keras takes the labels of a sentence for one class.
 
     Returns:
         A scalar, or `(B,)` without a reduction.
 
     Raises:
-        ValueError: If labels and potentials do not fit.
+        ValueError: If labels, potentials and weights do not fit.
 
     Example:
 
@@ -295,13 +303,26 @@ class CRFNegativeLogLikelihood(keras.losses.Loss):
     ):
         super().__init__(name=name, reduction=reduction, dtype=dtype)
 
+    def __call__(self, y_true, y_pred, sample_weight=None):
+        rank = len(getattr(sample_weight, "shape", None) or ())
+        if rank > 1 and sample_weight.shape[-1] != 1:
+            raise ValueError(
+                "`sample_weight` must have one weight per sentence (B,), whose "
+                "likelihood is one number. Received shape "
+                f"{tuple(sample_weight.shape)}. To leave words out, label them -1."
+            )
+        return super().__call__(y_true, y_pred, sample_weight)
+
     def call(self, y_true, y_pred):
         potentials = y_pred
-        shape = tuple(potentials.shape)
-        if len(shape) != 4 or len(y_true.shape) != 2 or shape[2] != shape[3]:
+        shape, labels_shape = tuple(potentials.shape), tuple(y_true.shape)
+        fit = len(shape) == 4 and len(labels_shape) == 2 and shape[2] == shape[3]
+        for size, other in zip(labels_shape, shape):
+            fit = fit and (size is None or other is None or size == other)
+        if not fit:
             raise ValueError(
                 "Labels must be integers (B, T) for potentials (B, T, N, N). Received: "
-                f"labels of shape {tuple(y_true.shape)} and potentials of shape "
+                f"labels of shape {labels_shape} and potentials of shape "
                 f"{shape}. Give this loss the second output of `CRF`."
             )
         return -log_likelihood(y_true, potentials)

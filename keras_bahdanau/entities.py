@@ -17,9 +17,13 @@ import itertools
 
 import numpy as np
 
+from keras_bahdanau.tagged_text import place_of_word
+
 _PREFIXES = {"BIO": "BI", "IOB1": "BI", "BIOES": "BIES"}
 _OTHER_NAMES = {"IOB2": "BIO", "IOBES": "BIOES"}
 _NO_TYPE = "_"
+# What stands before and after a sentence.
+_OUTSIDE = "O", None
 
 
 def entity_spans(tags, scheme="BIO"):
@@ -143,13 +147,65 @@ def allowed_transitions(tag_names, scheme="BIO"):
             f"{tag_names}, with {twice} more than once."
         )
     tags = _parse(tag_names, scheme)
-    outside = ("O", None)
     follows = [[_may_follow(one, other, scheme) for other in tags] for one in tags]
     return (
-        np.array([_may_follow(outside, tag, scheme) for tag in tags]),
+        np.array([_may_follow(_OUTSIDE, tag, scheme) for tag in tags]),
         np.array(follows),
-        np.array([_may_follow(tag, outside, scheme) for tag in tags]),
+        np.array([_may_follow(tag, _OUTSIDE, scheme) for tag in tags]),
     )
+
+
+def check_scheme(corpus, scheme="BIO", strict=False):
+    """Refuses a corpus whose tags are not those of a scheme.
+
+    Args:
+        corpus: A `keras_bahdanau.tagged_text.TaggedCorpus`.
+        scheme: `"BIO"`, `"IOB1"` or `"BIOES"`.
+        strict: Whether every tag must also be allowed behind the one before it, and at
+            the end, as `allowed_transitions` says: a CRF with these constraints cannot
+            learn others.
+
+    Raises:
+        ValueError: At the first word that breaks the rule. The message says where it
+            stands, by file and line if the sentence has them.
+
+    Example:
+
+    >>> from keras_bahdanau.tagged_text import TaggedCorpus
+    >>> corpus = TaggedCorpus([(["in", "Rome"], ["O", "I-LOC"])], "test")
+    >>> check_scheme(corpus)
+    >>> check_scheme(corpus, strict=True)
+    Traceback (most recent call last):
+    ...
+    ValueError: In the scheme BIO, O must not be followed by I-LOC. Choose the scheme of
+    the corpus, or convert it by `convert_scheme`. Received it for the word 'Rome' in
+    sentence 1 of test.
+    """
+    scheme = _scheme(scheme)
+    for number, sentence in enumerate(corpus, 1):
+        tags = []
+        for index, tag in enumerate(sentence.tags):
+            try:
+                tags.append(_parse_tag(tag, scheme))
+            except ValueError as error:
+                raise ValueError(f"{error} {_word(corpus, number, index)}") from error
+        moves = itertools.pairwise([_OUTSIDE, *tags, _OUTSIDE])
+        wrong = [k for k, move in enumerate(moves) if not _may_follow(*move, scheme)]
+        if strict and wrong:
+            names = ["the beginning", *sentence.tags, "the end"]
+            raise ValueError(
+                f"In the scheme {scheme}, {names[wrong[0]]} must not be followed by "
+                f"{names[wrong[0] + 1]}. Choose the scheme of the corpus, or convert "
+                "it by `convert_scheme`. "
+                + _word(corpus, number, min(wrong[0], len(tags) - 1))
+            )
+
+
+def _word(corpus, number, index):
+    """Names a word of a corpus, for messages."""
+    sentence = corpus[number - 1]
+    place = place_of_word(corpus, number, sentence, index)
+    return f"Received it for the word {sentence.words[index]!r} {place}."
 
 
 def _may_follow(tag, following, scheme):

@@ -161,13 +161,16 @@ class TokenAccuracy(_TokenMean):
 class TagAccuracy(_Mean):
     """The share of labelled positions whose predicted tag is the label.
 
-        accuracy = sum_bt w_bt [tag_bt = label_bt] / sum_bt w_bt,   label_bt >= 0
+        accuracy = sum_bt w_bt [tag_bt = label_bt] / sum_bt w_bt
+
+    over the positions with `label_bt >= 0` and `tag_bt >= 0`.
 
     For the output `"tags"` of a `SequenceTagger`, or the tags of a `CRF`. The sums run
     over every batch since the last reset.
 
     Masking: positions with a negative label, which is what padding and words without
-    a label have, do not count. Without any label the result is 0.
+    a label have, do not count; nor do those with a negative tag, which is what padding
+    gets, whatever its label. Without any label the result is 0.
 
     Args:
         name: The name of the metric.
@@ -217,4 +220,5 @@ class TagAccuracy(_Mean):
             rows = ops.shape(labels)[0]
             sample_weight = ops.convert_to_tensor(sample_weight)
             sample_weight = ops.reshape(sample_weight, (rows, -1))
-        self.add(ops.equal(labels, tags), labels >= 0, sample_weight)
+        counts = ops.logical_and(labels >= 0, tags >= 0)
+        self.add(ops.equal(labels, tags), counts, sample_weight)

@@ -158,6 +158,29 @@ class TaggedCorpus(collections.abc.Sequence):
         return sorted({tag for sentence in self._sentences for tag in sentence.tags})
 
 
+def place_of_word(corpus, number, sentence, index):
+    """Says where a word stands, by file and line if the sentence has them.
+
+    Args:
+        corpus: A `TaggedCorpus`.
+        number: Number of the sentence in it, from 1.
+        sentence: The sentence.
+        index: Index of the word in it.
+
+    Returns:
+        Text such as `at dev.conll, line 3`, or `in sentence 2 of dev`.
+
+    Example:
+
+    >>> corpus = TaggedCorpus([(["Ouch"], ["INTJ"])], "test")
+    >>> place_of_word(corpus, 1, corpus[0], 0)
+    'in sentence 1 of test'
+    """
+    if sentence.path is not None and sentence.lines:
+        return f"at {sentence.path}, line {sentence.lines[index]}"
+    return f"in sentence {number} of {corpus.name}"
+
+
 def check_tags(corpus, known_tags):
     """Refuses a corpus with a tag that a model does not know.
 
@@ -190,9 +213,7 @@ def check_tags(corpus, known_tags):
     if first is None:
         return
     number, sentence, index = first
-    place = f"in sentence {number} of {corpus.name}"
-    if sentence.path is not None and sentence.lines:
-        place = f"at {sentence.path}, line {sentence.lines[index]}"
+    place = place_of_word(corpus, number, sentence, index)
     have = "word has" if count == 1 else "words have"
     raise ValueError(
         f"Every tag must be known from training. Received {sentence.tags[index]!r} "

@@ -384,8 +384,24 @@ class SequenceTagger(keras.Model):
             return chain_marginals(ops.cast(scores, "float32"))
         return ops.softmax(ops.cast(scores, "float32"), axis=-1)
 
+    def fit(self, *args, class_weight=None, **options):
+        """As in Keras; without `class_weight`, which is for one label a sentence."""
+        if class_weight is not None:
+            raise ValueError(
+                "`class_weight` is not for sequences: Keras takes the labels of a "
+                "sentence for one class. Weigh words by `sample_weight` (B, T), or "
+                "with a CRF sentences by (B,)."
+            )
+        return super().fit(*args, **options)
+
     def compute_loss(self, x=None, y=None, y_pred=None, *args, **kwargs):
         """As in Keras; labels `(B, T)` stand for those of tags and scores."""
+        losses = self.loss if isinstance(self.loss, dict) else {}
+        if "frequencies" in losses and not isinstance(y, dict):
+            raise ValueError(
+                "With a loss for the output `frequencies`, labels must be a dictionary "
+                "of `tags`, `scores` and `frequencies`. Received one array."
+            )
         return super().compute_loss(x, _by_output(y, y_pred), y_pred, *args, **kwargs)
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):

@@ -3,10 +3,12 @@
 import itertools
 import math
 
+import keras
 import numpy as np
 import pytest
 from arrays import numbers, values
-from keras import ops
+from gradients import gradients
+from keras import ops, tree
 
 from keras_bahdanau.chains import (
     FORBIDDEN,
@@ -222,6 +224,70 @@ def test_a_long_sentence_stays_exact():
     np.testing.assert_array_equal(numbers(best_tags(potentials)[0]), labels)
     found = numbers(log_likelihood(ops.convert_to_tensor(labels), potentials))
     assert (found <= 0).all() and np.isfinite(found).all()
+
+
+def test_low_scores_are_scores_too():
+    potentials = chain_potentials(ops.full((1, 2500, N), -21.0), ops.zeros((N, N)))
+    tags, scores = map(numbers, best_sequences(potentials, 2))
+    assert (tags >= 0).all() and (tags[0, 0] != tags[0, 1]).any()
+    np.testing.assert_allclose(scores, -52500, rtol=1e-5)
+
+
+def test_high_scores_make_nothing_of_what_is_forbidden():
+    emissions = np.full((1, 3, N), 2e4, "float32")
+    transitions = np.where(np.eye(N), 0, FORBIDDEN).astype("float32")
+    potentials = chain_potentials(emissions, transitions)
+    tags, scores = map(numbers, best_sequences(potentials, 5))
+    assert sorted(map(tuple, tags[0, :N])) == [(tag,) * 3 for tag in range(N)]
+    np.testing.assert_allclose(scores[0, :N], 6e4)
+    assert (tags[0, N:] == -1).all() and np.isneginf(scores[0, N:]).all()
+
+
+def test_where_nothing_is_allowed_the_least_forbidden_is_best():
+    transitions = np.full((N, N), FORBIDDEN, "float32")
+    transitions[1, 2] = 0
+    potentials = chain_potentials(np.zeros((1, 3, N), "float32"), transitions)
+    tags, scores = map(numbers, best_tags(potentials))
+    assert (1, 2) in itertools.pairwise(tags[0]) and (tags >= 0).all()
+    assert scores[0] == pytest.approx(FORBIDDEN)
+    tags, scores = map(numbers, best_sequences(potentials, 2))
+    assert (tags == -1).all() and np.isneginf(scores).all()
+
+
+def test_forbidden_labels_have_the_score_of_their_own_sequence():
+    """Not that of others, which are forbidden no more and contradict them."""
+    transitions = PARTS["transitions"].copy()
+    transitions[0, 1] = FORBIDDEN
+    parts = {**PARTS, "transitions": transitions}
+    labels = np.tile([0, 1, 1, 2, 2], (B, 1))
+    found = numbers(log_likelihood(ops.convert_to_tensor(labels), potentials_of(parts)))
+    for row in range(B):
+        scores = all_scores(row, parts)
+        expected = scores[tuple(labels[row, MASK[row]])] - log_sum(scores.values())
+        assert found[row] == pytest.approx(expected, abs=0.02)
+    # Its gradient is that of the same sequence: no label's score is to fall.
+    emissions = keras.Variable(PARTS["emissions"])
+
+    def loss():
+        tensors = {k: ops.convert_to_tensor(v) for k, v in parts.items()}
+        potentials = chain_potentials(**{**tensors, "emissions": emissions.value})
+        return -ops.sum(log_likelihood(ops.convert_to_tensor(labels), potentials))
+
+    (gradient,) = gradients(loss, [emissions])
+    given = np.take_along_axis(gradient, labels[..., None], axis=2)
+    assert (given <= 0).all()
+
+
+def test_arrays_are_taken_as_tensors_are():
+    potentials = numbers(potentials_of(PARTS))
+    labels = np.zeros((B, T), int)
+    for function in (log_partition, chain_marginals, best_tags, is_padding):
+        found = function(potentials)
+        expected = function(ops.convert_to_tensor(potentials))
+        for one, other in zip(tree.flatten(found), tree.flatten(expected)):
+            np.testing.assert_array_equal(numbers(one), numbers(other))
+    assert numbers(log_likelihood(labels, potentials)).shape == (B,)
+    assert best_sequences(potentials, 2)[0].shape == (B, 2, T)
 
 
 @pytest.mark.parametrize("count", [0, -1, 1.5, True])

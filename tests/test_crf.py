@@ -218,5 +218,15 @@ def test_wrong_shapes_are_refused():
     _, potentials = kb.CRF(N)(ops.ones((2, 4, 5)))
     with pytest.raises(ValueError, match="second output"):
         kb.CRFNegativeLogLikelihood()(LABELS[:2], potentials[:, :, 0])
-    with pytest.raises(ValueError, match="second output"):
-        kb.CRFNegativeLogLikelihood()(LABELS[:2, :, None], potentials)
+    loss = kb.CRFNegativeLogLikelihood()
+    for labels in (LABELS[:2, :, None], np.zeros((2, 1), int), np.zeros((2, 3), int)):
+        with pytest.raises(ValueError, match="second output"):
+            loss(labels, potentials)
+    with pytest.raises(ValueError, match="one position at least"):
+        kb.CRF(N)(np.zeros((2, 0, 4)))
+    labels = np.zeros((2, 4), int)
+    with pytest.raises(ValueError, match=r"one weight per sentence.*\(2, 4\)"):
+        loss(labels, potentials, np.ones((2, 4)))
+    expected = numbers(loss(labels, potentials, np.array([1.0, 3.0])))
+    found = numbers(loss(labels, potentials, np.array([[1.0], [3.0]])))
+    np.testing.assert_allclose(found, expected)

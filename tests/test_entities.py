@@ -12,10 +12,12 @@ import pytest
 from keras_bahdanau.entities import (
     EntityScores,
     allowed_transitions,
+    check_scheme,
     convert_scheme,
     entity_scores,
     entity_spans,
 )
+from keras_bahdanau.tagged_text import TaggedCorpus, TaggedSentence
 
 SPANS = [
     ("BIO", "B-X I-X B-X B-X I-X B-X O", "X:0-1 X:2-2 X:3-4 X:5-5"),
@@ -326,6 +328,25 @@ def test_a_tag_that_is_none_of_the_scheme_is_refused(tag, scheme):
     ):
         with pytest.raises(ValueError, match=f"scheme {scheme} must be .*: {tag!r}"):
             use()
+
+
+def test_a_corpus_is_held_to_its_scheme_by_file_and_line():
+    lines = TaggedSentence(["in", "Rome"], ["O", "I-LOC"], "a.conll", (4, 5))
+    corpus = TaggedCorpus([(["Rome"], ["B-LOC"]), lines], "a.conll")
+    check_scheme(corpus)
+    check_scheme(corpus, "IOB1")
+    place = "word 'Rome' at a.conll, line 5"
+    with pytest.raises(ValueError, match=f"O must not be followed by I-LOC.*{place}"):
+        check_scheme(corpus, strict=True)
+    with pytest.raises(ValueError, match="the beginning must not be followed by B-LOC"):
+        check_scheme(corpus, "IOB1", strict=True)
+    ends = TaggedCorpus([(["Rome"], ["B-LOC"])], "b")
+    message = "B-LOC must not be followed by the end.*'Rome' in sentence 1 of b"
+    with pytest.raises(ValueError, match=message):
+        check_scheme(ends, "BIOES", strict=True)
+    other = TaggedCorpus([(["a", "b"], ["O", "NOUN"])], "c")
+    with pytest.raises(ValueError, match="scheme BIO .*'NOUN'.*'b' in sentence 1 of c"):
+        check_scheme(other)
 
 
 def test_other_bad_arguments_are_refused():

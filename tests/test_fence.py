@@ -30,6 +30,7 @@ MAY_IMPORT = {
     "pages": {"alignment"},
     "search": {"weights"},
     "encoder": {"initializers", "weights"},
+    "entities": {"tagged_text"},
     "readout": {"weights"},
     "models": LAYERS | {"encoder_decoder", "initializers"},
     "recipes": {"crf", "losses", "metrics"},

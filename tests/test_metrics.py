@@ -8,7 +8,7 @@ from arrays import numbers
 from keras import ops
 
 from keras_bahdanau.losses import TokenCrossentropy
-from keras_bahdanau.metrics import Perplexity, TokenAccuracy
+from keras_bahdanau.metrics import Perplexity, TagAccuracy, TokenAccuracy
 
 B, T, V = 5, 3, 7
 rng = np.random.default_rng(43)
@@ -129,6 +129,13 @@ def test_a_real_label_that_is_no_word_is_a_miss_and_makes_perplexity_nan(wrong):
     assert np.isnan(numbers(perplexity.result()))
     hits = (LOGITS.argmax(-1) == LABELS)[LABELS != 0].sum()
     np.testing.assert_allclose(numbers(accuracy.result()), hits / (B * T), rtol=1e-6)
+
+
+def test_tags_count_where_there_is_a_label_and_a_tag():
+    labels, tags = [[1, 2, -1, 0, 0]], [[1, 0, 2, -1, -1]]
+    assert float(numbers(TagAccuracy()(labels, tags))) == 0.5
+    weighed = TagAccuracy()(labels, tags, sample_weight=[[1.0, 3.0, 9, 9, 9]])
+    assert float(numbers(weighed)) == 0.25
 
 
 def test_the_mask_alone_counts_but_in_fit_on_jax():

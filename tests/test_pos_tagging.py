@@ -295,6 +295,24 @@ def test_a_tag_that_training_does_not_have_is_named_by_file_and_line(run, tmp_pa
     assert "\n" not in message
 
 
+@pytest.mark.parametrize(
+    ("first", "models", "message"),
+    [
+        ("Peter/I-PER", ["crf"], "the beginning must not be followed by I-PER"),
+        ("Peter/S-PER", ["two-way"], "A tag of the scheme BIO must be `O`, or `B-`"),
+    ],
+)
+def test_tags_that_break_their_scheme_are_named(run, tmp_path, first, models, message):
+    data = write_columns(
+        tmp_path, {**ENTITIES, "train": first + "|" + ENTITIES["test"]}
+    )
+    options = ["--models", *models, "--scheme", "BIO", "--data", data]
+    with pytest.raises(SystemExit) as ended:
+        run("train", *TINY, *options, "--output", tmp_path / "output")
+    assert message in str(ended.value) and "\n" not in str(ended.value)
+    assert str(ended.value).endswith(f"'Peter' at {data}/train.conll, line 1.")
+
+
 def test_a_broken_file_or_folder_ends_in_one_line(run, tmp_path):
     output = ["--output", tmp_path / "output"]
     (tmp_path / "empty").mkdir()

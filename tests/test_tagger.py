@@ -265,6 +265,29 @@ def test_labels_by_themselves_are_those_of_tags_and_scores(kind):
     assert found == pytest.approx(expected, rel=1e-4)
 
 
+def test_words_are_weighed_by_sample_weight_and_not_by_class():
+    inputs = sentences()
+    labels, model = labels_of(inputs), compiled(plain())
+    inputs = words_of(inputs)
+    weights = np.where(labels == 2, 9.0, 1.0)
+    with pytest.raises(ValueError, match="`class_weight` is not for sequences"):
+        model.fit(inputs, labels, class_weight={2: 9.0}, verbose=0)
+    twice = [
+        model.evaluate(inputs, labels, sample_weight=scale * weights, verbose=0)
+        for scale in (1, 2)
+    ]
+    assert twice[1][0] == pytest.approx(2 * twice[0][0], rel=1e-5)
+    model.fit(inputs, labels, sample_weight=weights, verbose=0)
+
+
+def test_the_auxiliary_loss_asks_for_its_own_labels():
+    inputs = sentences()
+    labels = labels_of(inputs)
+    model = compiled(plain(num_frequencies=3), frequency_weight=0.5)
+    with pytest.raises(ValueError, match="a dictionary of `tags`, `scores` and"):
+        model.fit(words_of(inputs), labels, verbose=0)
+
+
 def test_the_auxiliary_loss_counts_by_its_weight():
     inputs = sentences()
     labels = labels_of(inputs)

@@ -18,7 +18,11 @@ from data import load_corpora  # noqa: E402
 from export import check  # noqa: E402
 
 from keras_bahdanau import SequenceTagger, tagging_recipe  # noqa: E402
-from keras_bahdanau.entities import allowed_transitions, entity_scores  # noqa: E402
+from keras_bahdanau.entities import (  # noqa: E402
+    allowed_transitions,
+    check_scheme,
+    entity_scores,
+)
 from keras_bahdanau.plots import plot_confusion  # noqa: E402
 from keras_bahdanau.tagged_text import check_tags  # noqa: E402
 from keras_bahdanau.tagging_batches import TaggingBatches  # noqa: E402
@@ -37,6 +41,8 @@ def read(args):
     """The corpora; ends with one line where something is wrong with them."""
     try:
         corpora = load_corpora(args)
+        for part in corpora[1:] if args.scheme else ():
+            check_scheme(part, args.scheme, strict="crf" in args.models)
         for part in (corpora.dev, corpora.test):
             check_tags(part, corpora.train.tag_names())
         vectors = read_vectors(args)
