@@ -70,7 +70,10 @@ def _add_data(parser):
         help="the tags are those of entities: their F1 counts, and the CRF keeps to it",
     )
     group.add_argument(
-        "--limit", type=positive, metavar="N", help="sentences of each part"
+        "--limit",
+        type=positive,
+        metavar="N",
+        help="sentences of each part; of dev and test such as have tags of training",
     )
 
 

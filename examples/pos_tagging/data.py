@@ -43,8 +43,19 @@ def load_corpora(args):
     else:
         parts = _grammar(args.seed)
     if args.limit:
-        parts = [part.take(args.limit) for part in parts]
+        parts = _limited(parts, args.limit)
     return Corpora(str(args.tfds or args.data or "grammar"), *parts)
+
+
+def _limited(parts, count):
+    """The first sentences of each part, of dev and test those with tags of training."""
+    train = parts[0].take(count)
+    known = set(train.tag_names())
+    rest = [
+        TaggedCorpus((one for one in part if known.issuperset(one.tags)), part.name)
+        for part in parts[1:]
+    ]
+    return [train, *(part.take(count) for part in rest)]
 
 
 def _file_of(folder, split):
