@@ -275,13 +275,11 @@ def _search(potentials, num_best):
 
 def _is_allowed(tags, potentials):
     """Whether no transition of the sequences `(B, K, T)` is forbidden, `(B, K)`."""
-    num_tags, num_best = potentials.shape[-1], tags.shape[1]
+    num_tags = potentials.shape[-1]
     before = ops.concatenate([ops.zeros_like(tags[:, :, :1]), tags[:, :, :-1]], axis=2)
     moves = ops.moveaxis(before * num_tags + tags, 1, 2)
-    length = ops.shape(potentials)[1]
-    flat = ops.reshape(potentials, (-1, length, num_tags * num_tags))
-    scores = ops.take_along_axis(flat, moves, axis=2)
-    return ops.all(ops.reshape(scores, (-1, length, num_best)) > FORBIDDEN / 2, axis=1)
+    flat = ops.reshape(potentials, (-1, ops.shape(potentials)[1], num_tags**2))
+    return ops.all(ops.take_along_axis(flat, moves, axis=2) > FORBIDDEN / 2, axis=1)
 
 
 def _forward(potentials, begin=None):

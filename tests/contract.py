@@ -17,7 +17,6 @@ import typing
 
 import keras
 import numpy as np
-from arrays import JIT
 from arrays import numbers as array_of
 from keras import ops, tree
 
@@ -325,11 +324,9 @@ def check_a_model_saves_and_loads(case, tmp_path):
     layer = made(case)
     model = functional(case, layer)
     inputs = model_inputs(case)
-    model.jit_compile = JIT
     expected = tree.flatten(model.predict(inputs, verbose=0))
     model.save(tmp_path / "model.keras")
     loaded = keras.saving.load_model(tmp_path / "model.keras")
-    loaded.jit_compile = JIT
     assert_close(tree.flatten(loaded.predict(inputs, verbose=0)), expected, 1e-6)
     model.save_weights(tmp_path / "model.weights.h5")
     other = functional(case, case.make())
@@ -337,7 +334,7 @@ def check_a_model_saves_and_loads(case, tmp_path):
     assert_close(numbers(tree.flatten(other(inputs))), expected)
 
 
-def fit_one_step(case, jit_compile=JIT):
+def fit_one_step(case, **compile_options):
     """One step of SGD; checks that all weights are finite and have moved."""
     layer = made(case)
     model = functional(case, layer)
@@ -354,7 +351,7 @@ def fit_one_step(case, jit_compile=JIT):
             "mean_squared_error" if "float" in dtype else None
             for dtype in case.output_dtypes()
         ],
-        jit_compile=jit_compile,
+        **compile_options,
     )
     history = model.fit(model_inputs(case), targets, batch_size=SIZES["B"], verbose=0)
     assert np.isfinite(history.history["loss"]).all()
@@ -489,8 +486,7 @@ def applies(check, case):
     if check is check_it_fits_one_step:
         return case.trains
     if check is check_it_fits_one_step_compiled_by_xla:
-        # On JAX every check that fits is compiled by it.
-        return case.thorough and keras.backend.backend() == "tensorflow"
+        return case.thorough and keras.backend.backend() in ("tensorflow", "jax")
     if check.__name__.startswith("check_it_fits"):
         return case.thorough
     if check is check_the_config_holds_every_argument:

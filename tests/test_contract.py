@@ -8,7 +8,6 @@ import contract
 import keras
 import numpy as np
 import pytest
-from arrays import JIT
 from cases import MODELS, OURS, D, U, build_list, with_scores
 from contract import Case, Spec
 from keras import ops
@@ -74,7 +73,7 @@ def test_every_public_layer_has_a_case():
 def test_a_compiled_model_saves_by_itself_and_goes_on(case, tmp_path):
     """With loss, metrics and the state of the optimizer; without custom objects."""
     model = contract.made(case)
-    model.compile(**kb.modern_recipe(), jit_compile=JIT)
+    model.compile(**kb.modern_recipe())
     inputs = contract.draw(case)
     labels = np.roll(inputs["target_ids"], -1, axis=1)
     model.fit(inputs, labels, verbose=0)

@@ -3,7 +3,6 @@
 import keras
 import numpy as np
 import pytest
-from arrays import JIT
 from keras import ops
 
 import keras_bahdanau as kb
@@ -264,7 +263,7 @@ def batches(kind):
 @pytest.mark.parametrize("kind", ["arrays", "py_dataset", "dataset"])
 def test_it_learns_two_sentences_by_heart(kind):
     model = kb.RNNSearch(SOURCES, TARGETS, embedding_dim=17, units=19, dropout=0.0)
-    model.compile(**kb.modern_recipe(0.03, 0.0), jit_compile=JIT)
+    model.compile(**kb.modern_recipe(learning_rate=0.03, label_smoothing=0.0))
     model.fit(**batches(kind), epochs=40, verbose=0)
     result = model.generate(SOURCE_IDS, max_length=5)
     assert numbers(result.token_ids).tolist() == LABELS.tolist()

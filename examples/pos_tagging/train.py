@@ -63,7 +63,17 @@ def read_vectors(args):
     return vectors
 
 
-def make_model(args, kind, codec, steps, vectors):
+def first_embedding(args, vectors, codec):
+    """What the embedding of the known words starts from, if vectors are given."""
+    if not vectors:
+        return None
+    words = ["<padding>", "<unknown>", *codec.words]
+    matrix, share = embedding_matrix(vectors, words, seed=args.seed)
+    print(f"{100 * share:.1f} % of the known words start from a given vector")
+    return matrix
+
+
+def make_model(args, kind, codec, steps, ema, embedding):
     """The tagger of one kind, compiled for `steps` steps of training."""
     # Here, because what came before may have drawn random numbers.
     keras.utils.set_random_seed(args.seed)
@@ -88,18 +98,15 @@ def make_model(args, kind, codec, steps, vectors):
         seed=args.seed,
     )
     model.build()
-    if vectors:
-        words = ["<padding>", "<unknown>", *codec.words]
-        matrix, share = embedding_matrix(vectors, words, seed=args.seed)
-        model.word_embedding.set_weights([matrix])
-        print(f"{100 * share:.1f} % of the known words start from a given vector")
+    if embedding is not None:
+        model.word_embedding.set_weights([embedding])
     schedule = keras.optimizers.schedules.CosineDecay(args.learning_rate, steps)
     recipe = tagging_recipe(
         output,
         schedule,
         label_smoothing=args.label_smoothing if output == "softmax" else 0.0,
         frequency_weight=args.frequency_weight if args.frequencies else None,
-        ema=momentum(args, steps) or None,
+        ema=ema or None,
     )
     model.compile(**recipe, jit_compile=args.jit)
     return model
@@ -110,19 +117,19 @@ def momentum(args, steps):
     return min(0.998, max(0.0, 1 - 8 / steps)) if args.ema is None else args.ema
 
 
-def train(args, kind, corpora, codec, sentences, known_words, vectors):
+def train(args, kind, corpora, codec, sentences, known_words, embedding):
     """Fits a tagger of one kind; gives the one that was best on the dev sentences."""
     batches = TaggingBatches(sentences, seed=args.seed, batch_size=args.batch_size)
-    model = make_model(args, kind, codec, args.epochs * len(batches), vectors)
+    steps = args.epochs * len(batches)
+    ema = momentum(args, steps)
+    model = make_model(args, kind, codec, steps, ema, embedding)
     print(
         f"\n{kind}: {model.count_params():,} parameters, {len(batches)} batches, "
         f"{args.epochs} epochs"
     )
     folder = args.output / kind
     folder.mkdir(parents=True, exist_ok=True)
-    averaging = []
-    if momentum(args, args.epochs * len(batches)):
-        averaging = [keras.callbacks.SwapEMAWeights(swap_on_epoch=True)]
+    averaging = [keras.callbacks.SwapEMAWeights(swap_on_epoch=True)] if ema else []
     model.fit(
         batches,
         epochs=args.epochs,
@@ -194,13 +201,14 @@ def main(arguments=None):
         f"{len(corpora.test)} sentences to train, choose and test, {codec.num_tags} "
         f"tags, {len(codec.words)} words in lower case"
     )
+    embedding = first_embedding(args, vectors, codec)
     baseline = MostFrequentTag(corpora.train)
     test = args, corpora.test, baseline.ambiguous
     tags, report = baseline.tag_corpus(corpora.test, known_words)
     rows = [measure("most frequent tag", tags, report, None, *test)]
     for kind in args.models:
         before = time.time()
-        tagger = train(args, kind, corpora, codec, sentences, known_words, vectors)
+        tagger = train(args, kind, corpora, codec, sentences, known_words, embedding)
         seconds = time.time() - before
         tags, report = tagger.tag_corpus(corpora.test, known_words)
         rows.append(measure(kind, tags, report, seconds, *test))

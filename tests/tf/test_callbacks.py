@@ -179,7 +179,7 @@ def make_training(pairs, **optimizer):
     recipe = modern_recipe(0.03)
     for name, value in optimizer.items():
         setattr(recipe["optimizer"], name, value)
-    model.compile(**recipe, jit_compile=False)
+    model.compile(**recipe)
     return model, batches, Translator(model, *codecs)
 
 
