@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_bahdanau.loop import read
+from keras_bahdanau.products import project
 from keras_bahdanau.scores import (
     additive_scores,
     causal_mask,
@@ -173,9 +174,8 @@ class BahdanauAttention(keras.layers.Layer):
         The layer must have been built. The result serves any number of calls
         of `attend` on the same memory.
         """
-        return ops.matmul(
-            ops.cast(key, self.compute_dtype), self._weight(self.key_kernel)
-        )
+        key = ops.cast(key, self.compute_dtype)
+        return project(key, self._weight(self.key_kernel))
 
     def reader(self, value, keys, value_mask=None):
         """Binds a memory and the layer's weights, for a decoding loop.
@@ -193,7 +193,7 @@ class BahdanauAttention(keras.layers.Layer):
             `attend` returns.
         """
         query_kernel = self._weight(self.query_kernel)
-        score_vector = self._score_vector()
+        score_vector = self.score_vector()
         bias = None if self.bias is None else self._weight(self.bias)
         value = ops.cast(value, self.compute_dtype)
 
@@ -211,6 +211,15 @@ class BahdanauAttention(keras.layers.Layer):
             return ops.squeeze(context, 1), weights
 
         return look
+
+    @property
+    def can_fuse(self):
+        """Whether the fused recurrence scores as this layer; not for a subclass."""
+        return type(self) is BahdanauAttention
+
+    def biased_keys(self, keys):
+        """The projected keys with the bias of the scores, where there is one."""
+        return keys if self.bias is None else keys + self._weight(self.bias)
 
     def attend(self, query, value, keys, value_mask=None, dropout_mask=None):
         """Reads the memory with keys that are already projected.
@@ -280,7 +289,8 @@ class BahdanauAttention(keras.layers.Layer):
     def _weight(self, variable):
         return read(variable, self.compute_dtype)
 
-    def _score_vector(self):
+    def score_vector(self):
+        """`v_a`, or `g * v_a / |v_a|`: `(A,)`, `float32` or `float64`."""
         dtype = wide_dtype(self.variable_dtype)
         kernel = read(self.score_kernel, dtype)
         if not self.weight_norm:

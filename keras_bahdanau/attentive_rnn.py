@@ -5,8 +5,9 @@ import math
 import keras
 from keras import ops, tree
 
-from keras_bahdanau.loop import run_steps
+from keras_bahdanau.loop import hold_masked, run_steps
 from keras_bahdanau.scores import flatten_positions
+from keras_bahdanau.weights import check_fused
 
 
 @keras.saving.register_keras_serializable(package="keras_bahdanau")
@@ -32,6 +33,13 @@ class AttentiveRNN(keras.layers.RNN):
         return_state: whether to return the last state.
         return_contexts: whether to return the contexts.
         return_attention_scores: whether to return the attention weights.
+        fused: whether to run the recurrence with a gradient by hand, which is
+            faster and keeps less memory; with `False` the cell's steps run one
+            by one and autodiff finds the gradient. `"auto"`: where the cell is
+            one that it covers (`AttentiveGRUDecoderCell` with
+            `BahdanauAttention`, the usual activations and `reset_after=False`).
+            The numbers are the same. The gradient by hand has itself no
+            gradient: for second derivatives pass `False`.
         **kwargs: further arguments of `keras.layers.RNN`: `go_backwards`,
             `stateful`, `unroll`, `zero_output_for_mask`, `name`, `dtype`.
 
@@ -50,7 +58,8 @@ class AttentiveRNN(keras.layers.RNN):
         state `(B, U)`. With `return_sequences=False` there is no axis `T`.
 
     Raises:
-        ValueError: if the cell lacks a method, or the memory has rank 2.
+        ValueError: if the cell lacks a method, the memory has rank 2, or
+            `fused=True` and the cell cannot be fused.
 
     Example:
 
@@ -76,6 +85,7 @@ class AttentiveRNN(keras.layers.RNN):
         return_state=False,
         return_contexts=False,
         return_attention_scores=False,
+        fused="auto",
         **kwargs,
     ):
         needed = (
@@ -99,6 +109,8 @@ class AttentiveRNN(keras.layers.RNN):
         )
         self.return_contexts = return_contexts
         self.return_attention_scores = return_attention_scores
+        check_fused(fused, getattr(cell, "can_fuse", False))
+        self.fused = fused
         # In plain RNN the memory and its companions are states too. Not here.
         self.state_size = list(cell.own_state_size)
 
@@ -156,19 +168,58 @@ class AttentiveRNN(keras.layers.RNN):
         )
         states = self._states(sequences, initial_state)
         projected = self.cell.project_inputs(sequences, training=training)
-        size = projected.shape[-1]
-        # Random numbers cannot be drawn within the loop on every backend. The
-        # attention's are drawn here and ride along behind the inputs.
+        # Random numbers cannot be drawn within the loop on every backend.
         shape = (*ops.shape(sequences)[:2], ops.shape(memory)[1])
         dropout = attention.dropout_mask(shape, training=training)
-        if dropout is not None:
-            projected = ops.concatenate([projected, dropout], axis=-1)
-        cell_step = self.cell.stepper(
-            memory,
-            keys,
-            memory_mask,
-            self.cell.recurrent_dropout_mask(states[0], training=training),
+        factor = self.cell.recurrent_dropout_mask(states[0], training=training)
+        run = self._run_fused if self._is_fused() else self._run_steps
+        last, outputs, states = run(
+            projected,
+            states,
+            (memory, keys, memory_mask),
+            sequences_mask if mask is None else mask,
+            dropout,
+            factor,
         )
+        if self.stateful:
+            for variable, state in zip(self.states, states, strict=True):
+                variable.assign(ops.cast(state, variable.dtype))
+        outputs = list(outputs if self.return_sequences else last)
+        outputs += states if self.return_state else []
+        outputs = [ops.cast(output, self.compute_dtype) for output in outputs]
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def _is_fused(self):
+        """Whether to run the cell's fused recurrence."""
+        if self.fused == "auto":
+            return getattr(self.cell, "can_fuse", False)
+        return self.fused
+
+    def _run_fused(self, projected, states, memory, mask, dropout, factor):
+        """All steps by `cell.all_steps`; returns what `_run_steps` does."""
+        if mask is not None:
+            mask = ops.cast(mask, "bool")
+        if self.go_backwards:
+            projected, mask, dropout = (
+                None if part is None else ops.flip(part, axis=1)
+                for part in (projected, mask, dropout)
+            )
+        outputs, states, contexts, weights = self.cell.all_steps(
+            projected, states, *memory, mask, dropout, factor, self.unroll
+        )
+        outputs = self._chosen(outputs, contexts, weights)
+        if mask is not None:
+            zero = self.zero_output_for_mask
+            outputs = [hold_masked(output, mask, zero) for output in outputs]
+        return [output[:, -1] for output in outputs], outputs, states
+
+    def _run_steps(self, projected, states, memory, mask, dropout, factor):
+        """The cell's steps one by one; returns last and all outputs, and states."""
+        size = projected.shape[-1]
+        if dropout is not None:
+            # It rides along behind the inputs.
+            projected = ops.concatenate([projected, dropout], axis=-1)
+        cell_step = self.cell.stepper(*memory, factor)
 
         def step(inputs, states):
             outputs, states, context, weights = cell_step(
@@ -178,22 +229,15 @@ class AttentiveRNN(keras.layers.RNN):
             )
             return self._chosen(outputs, context, weights), states
 
-        last, outputs, states = run_steps(
+        return run_steps(
             step,
             projected,
             states,
-            mask=sequences_mask if mask is None else mask,
+            mask=mask,
             go_backwards=self.go_backwards,
             unroll=self.unroll,
             zero_output_for_mask=self.zero_output_for_mask,
         )
-        if self.stateful:
-            for variable, state in zip(self.states, states, strict=True):
-                variable.assign(ops.cast(state, variable.dtype))
-        outputs = list(outputs if self.return_sequences else last)
-        outputs += states if self.return_state else []
-        outputs = [ops.cast(output, self.compute_dtype) for output in outputs]
-        return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def _states(self, sequences, initial_state):
         if initial_state is None:
@@ -246,6 +290,7 @@ class AttentiveRNN(keras.layers.RNN):
             **super().get_config(),
             "return_contexts": self.return_contexts,
             "return_attention_scores": self.return_attention_scores,
+            "fused": self.fused,
         }
 
 

@@ -4,6 +4,8 @@ import keras
 from keras import ops
 
 from keras_bahdanau.loop import read
+from keras_bahdanau.products import project
+from keras_bahdanau.recurrence import attentive_states
 from keras_bahdanau.weights import (
     add_weight,
     check_rate,
@@ -245,6 +247,76 @@ class AttentiveGRUDecoderCell(keras.layers.GRUCell):
 
         return step
 
+    @property
+    def can_fuse(self):
+        """Whether `all_steps` computes what the steps of `stepper` do.
+
+        It does for this class and `BahdanauAttention`, not for a subclass of either,
+        with the paper's activations and the reset gate before the product.
+        """
+        return (
+            type(self) is AttentiveGRUDecoderCell
+            and getattr(self.attention, "can_fuse", False)
+            and self.activation is keras.activations.tanh
+            and self.recurrent_activation is keras.activations.sigmoid
+            and not self.reset_after
+        )
+
+    def all_steps(
+        self,
+        projected,
+        states,
+        memory,
+        keys,
+        memory_mask=None,
+        mask=None,
+        attention_dropout_mask=None,
+        recurrent_dropout_mask=None,
+        unroll=False,
+    ):
+        """Makes all steps of a sequence, with a gradient by hand.
+
+        Args:
+            projected: what `project_inputs` returned, `(B, T, 3U)`.
+            states: list `[s_0]`, `(B, U)`.
+            memory, keys, memory_mask, recurrent_dropout_mask: as `stepper`.
+            mask: boolean `(B, T)`, or `None`; where it is `False` the state stays.
+            attention_dropout_mask: factor of the weights, `(B, T, S)`, or `None`.
+            unroll: whether to unroll the loop.
+
+        Returns:
+            Outputs `(B, T, U)`, the list `[s_T]`, contexts `(B, T, D)` and weights
+            `(B, T, S)`. Those of masked steps mean nothing.
+        """
+        attention = self.attention
+        all_states, weights = attentive_states(
+            projected,
+            states[0],
+            attention.biased_keys(keys),
+            project(memory, self._weight(self.context_kernel)),
+            (
+                self._weight(attention.query_kernel),
+                self._weight(self.recurrent_kernel),
+            ),
+            attention.score_vector(),
+            memory_mask,
+            mask,
+            attention_dropout_mask,
+            recurrent_dropout_mask,
+            unroll,
+        )
+        used = weights
+        if attention_dropout_mask is not None:
+            used = weights * attention_dropout_mask
+        contexts = ops.matmul(used, memory)
+        outputs = all_states
+        if self.step_order == LOOK_GENERATE_UPDATE:
+            first = ops.expand_dims(states[0], 1)
+            outputs = ops.concatenate([first, all_states[:, :-1]], axis=1)
+        if self.output_context:
+            outputs = ops.concatenate([outputs, contexts], axis=-1)
+        return outputs, [all_states[:, -1]], contexts, weights
+
     def call(self, inputs, states, training=False):
         if len(states) != 4:
             raise ValueError(
@@ -269,7 +341,7 @@ class AttentiveGRUDecoderCell(keras.layers.GRUCell):
         return output, [*new_states, *states[1:]]
 
     def _project(self, inputs):
-        projected = ops.matmul(inputs, self._weight(self.kernel))
+        projected = project(inputs, self._weight(self.kernel))
         if self.use_bias:
             bias = self._weight(self.bias)
             projected = projected + (bias[0] if self.reset_after else bias)

@@ -92,6 +92,32 @@ def run_steps(
     return last, outputs, states[len(held) :]
 
 
+def hold_masked(outputs, mask, zero_output_for_mask=False):
+    """Repeats the output of the last real step where the mask is `False`.
+
+    It does to the outputs of all steps what `run_steps` does step by step.
+
+    Args:
+        outputs: tensor `(B, T, D)`.
+        mask: boolean tensor `(B, T)`.
+        zero_output_for_mask: whether to put zeros there instead.
+
+    Returns:
+        Tensor `(B, T, D)`; zeros before the first real step of a row.
+    """
+    zeros = ops.zeros_like(outputs)
+    if zero_output_for_mask:
+        return ops.where(ops.expand_dims(mask, -1), outputs, zeros)
+    steps = ops.arange(1, ops.shape(mask)[1] + 1, dtype="int32")
+    real = ops.where(mask, steps, 0)
+    # The last real step up to each: there is no running maximum in `keras.ops`.
+    seen = ops.expand_dims(steps, 1) >= steps
+    last = ops.max(ops.where(seen, ops.expand_dims(real, 1), 0), axis=-1)
+    index = ops.expand_dims(ops.maximum(last - 1, 0), -1)
+    held = ops.take_along_axis(outputs, index, axis=1)
+    return ops.where(ops.expand_dims(last > 0, -1), held, zeros)
+
+
 def _run(step, sequences, states):
     _, outputs, states = keras.layers.RNN.inner_loop(
         _Loop(step), sequences, states, None

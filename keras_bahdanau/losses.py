@@ -68,12 +68,44 @@ def token_losses(labels, logits, label_smoothing=0.0):
     logits = ops.cast(logits, "float64" if is_double else "float32")
     # What a backend reads beyond the vocabulary, if it does, is its own affair.
     known = ops.logical_and(labels >= 0, labels < ops.shape(logits)[-1])
-    labels = ops.expand_dims(ops.where(known, labels, 0), -1)
-    picked = ops.squeeze(ops.take_along_axis(logits, labels, axis=-1), axis=-1)
-    losses = ops.logsumexp(logits, axis=-1) - picked
-    if label_smoothing:
-        losses = losses + label_smoothing * (picked - ops.mean(logits, axis=-1))
+    losses = _crossentropy(ops.where(known, labels, 0), logits, label_smoothing)
     return ops.where(known, losses, float("nan"))
+
+
+def _crossentropy(labels, logits, label_smoothing):
+    """`token_losses` of known labels, with a gradient by hand.
+
+        gradient_v = p_v - (1 - e) [v = y] - e / V
+
+    What autodiff of logsumexp and of picking a logit would each make of the logits'
+    shape is made once.
+    """
+    size = logits.shape[-1]
+    label = ops.expand_dims(labels, -1)
+
+    @ops.custom_gradient
+    def losses_of(logits):
+        largest = ops.max(logits, axis=-1, keepdims=True)
+        powers = ops.exp(logits - largest)
+        total = ops.sum(powers, axis=-1, keepdims=True)
+        picked = ops.take_along_axis(logits, label, axis=-1)
+        losses = ops.log(total) + largest - picked
+        if label_smoothing:
+            mean = ops.mean(logits, axis=-1, keepdims=True)
+            losses = losses + label_smoothing * (picked - mean)
+
+        def grad(*args, upstream=None):
+            upstream = args[0] if upstream is None else upstream
+            upstream = ops.expand_dims(upstream, -1)
+            gradient = powers * (upstream / total)
+            if label_smoothing:
+                gradient = gradient - upstream * (label_smoothing / size)
+            is_label = ops.equal(ops.arange(size, dtype="int32"), label)
+            return gradient - ops.where(is_label, upstream * (1 - label_smoothing), 0.0)
+
+        return ops.squeeze(losses, axis=-1), grad
+
+    return losses_of(logits)
 
 
 def standardize_tokens(labels, logits, sample_weight=None):

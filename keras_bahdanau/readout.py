@@ -5,6 +5,7 @@ import functools
 import keras
 from keras import ops
 
+from keras_bahdanau.products import project
 from keras_bahdanau.weights import (
     add_weight,
     check_count,
@@ -224,15 +225,15 @@ class MaxoutReadout(keras.layers.Layer):
     def call(self, inputs, mask=None, training=None):
         state, embedded, context = inputs
         hidden = (
-            ops.matmul(state, self.state_kernel)
-            + ops.matmul(embedded, self.embedding_kernel)
-            + ops.matmul(context, self.context_kernel)
+            project(state, self.state_kernel)
+            + project(embedded, self.embedding_kernel)
+            + project(context, self.context_kernel)
         )
         if self.use_bias:
             hidden = hidden + self.bias
         hidden = self.dropout_layer(self.maxout(hidden), training=training)
         if self.embedding is None:
-            logits = ops.matmul(hidden, self.output_kernel)
+            logits = project(hidden, self.output_kernel)
         else:
             logits = self.embedding(hidden, reverse=True)
             # Embeddings do not autocast: under mixed precision these are float32.

@@ -65,3 +65,17 @@ def options_config(layer, *roles):
         for role in roles
         for kind, module in _MODULES.items()
     }
+
+
+def check_fused(fused, can_fuse):
+    """Raises `ValueError` unless `fused` is `"auto"` or a boolean that can be had."""
+    if fused not in ("auto", True, False):
+        raise ValueError(
+            f"`fused` must be 'auto', True or False. Received: fused={fused!r}"
+        )
+    if fused is True and not can_fuse:
+        raise ValueError(
+            "`fused=True` needs tanh and sigmoid as activations, "
+            "reset_after=False, and no class of your own for a cell or its "
+            "attention. Pass fused='auto' to fuse where it can be done."
+        )

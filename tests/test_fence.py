@@ -15,10 +15,11 @@ COMPUTED = "a name that is computed"
 LAYERS = {"attention", "attentive_rnn", "bridge", "decoder", "encoder", "readout"}
 MAY_IMPORT = {
     "__init__": "all but tf",
-    "attention": {"loop", "scores", "weights"},
+    "attention": {"loop", "products", "scores", "weights"},
     "bridge": {"scores", "weights"},
-    "decoder": {"loop", "weights"},
-    "attentive_rnn": {"loop", "scores"},
+    "recurrence": {"loop", "scores"},
+    "decoder": {"loop", "products", "recurrence", "weights"},
+    "attentive_rnn": {"loop", "scores", "weights"},
     "beam": {"search", "weights"},
     "chains": {"loop", "weights"},
     "characters": {"encoder", "weights"},
@@ -29,9 +30,9 @@ MAY_IMPORT = {
     "metrics": {"losses"},
     "pages": {"alignment"},
     "search": {"weights"},
-    "encoder": {"initializers", "weights"},
+    "encoder": {"initializers", "loop", "products", "recurrence", "weights"},
     "entities": {"tagged_text"},
-    "readout": {"weights"},
+    "readout": {"products", "weights"},
     "models": LAYERS | {"encoder_decoder", "initializers"},
     "recipes": {"crf", "losses", "metrics"},
     "tagger": {

@@ -1,0 +1,126 @@
+"""Times one step of RNNsearch: a training step, greedy decoding, or a beam search.
+
+python benchmarks/step.py --mode train --backend tensorflow
+
+A training step is `train_on_batch` of the compiled model: forward, loss, backward and
+Adam. Decoding makes exactly --tgt-len steps: the end token is ruled out. Prints one line
+of JSON.
+"""
+
+import harness
+
+
+def make_model(options, jit_compile):
+    """RNNsearch of those sizes, compiled for training."""
+    import keras
+
+    import keras_bahdanau as kb
+
+    keras.utils.set_random_seed(options.seed)
+    if options.dtype != "float32":
+        keras.config.set_dtype_policy(options.dtype)
+    model = kb.RNNSearch(
+        options.vocab,
+        options.vocab,
+        embedding_dim=options.emb,
+        units=options.units,
+        attention_units=options.attn_units,
+        readout_units=options.readout,
+        step_order="look_generate_update",
+        dropout=0.0,
+    )
+    model.compile(
+        optimizer=keras.optimizers.Adam(options.lr),
+        loss=kb.TokenCrossentropy(),
+        jit_compile=jit_compile,
+    )
+    return model
+
+
+def make_step(model, options, jit_compile):
+    """The function that is timed."""
+    import functools
+
+    import keras
+
+    import keras_bahdanau as kb
+
+    if options.mode == "train":
+
+        def step(batch):
+            model.reset_metrics()
+            return float(model.train_on_batch(*batch))
+
+        return step
+
+    # A logit of the end token that no other logit is below.
+    model.build()
+    bias = keras.ops.convert_to_numpy(model.readout.output_bias).copy()
+    bias[harness.END] = -1e9
+    model.readout.output_bias.assign(bias)
+    search = model.generate
+    if options.mode == "beam":
+        search = functools.partial(model.beam_search, num_beams=options.beam)
+    search = functools.partial(
+        search, max_length=options.tgt_len, start_id=harness.START, end_id=harness.END
+    )
+
+    def decode(source_ids):
+        return search(source_ids).token_ids
+
+    decode = compiled(decode, jit_compile)
+
+    def step(batch):
+        ids = keras.ops.convert_to_numpy(decode(batch[0]["source_ids"]))
+        ids = ids[:, 0] if options.mode == "beam" else ids
+        assert ids.shape == (options.batch, options.tgt_len), ids.shape
+        assert (ids != harness.PAD).all()
+        return kb.__version__
+
+    return step
+
+
+def compiled(function, jit_compile):
+    """What the backend makes of a function of tensors."""
+    import keras
+
+    backend = keras.backend.backend()
+    if backend == "tensorflow":
+        import tensorflow as tf
+
+        return tf.function(function, jit_compile=jit_compile)
+    if backend == "jax":
+        import jax
+
+        return jax.jit(function)
+    import torch
+
+    def without_gradient(source_ids):
+        with torch.inference_mode():
+            return function(keras.ops.convert_to_tensor(source_ids))
+
+    return without_gradient
+
+
+def main():
+    parser = harness.make_parser(__doc__)
+    parser.add_argument("--jit", choices=("auto", "on", "off"), default="auto")
+    parser.add_argument("--dtype", default="float32", help="a Keras dtype policy")
+    options = harness.parse(parser)
+    on = options.backend == "jax" or options.jit == "on"
+    model = make_model(options, on)
+    batches = harness.make_batches(options)
+    step = make_step(model, options, on)
+    results, record = harness.timed(step, batches, options)
+    if options.mode == "train":
+        record |= {"loss_first": results[0], "loss_last": results[-1]}
+    words = sum(int((labels != harness.PAD).sum()) for _, labels in batches)
+    words = words / len(batches)
+    record["target_tokens_per_s"] = round(1e3 * words / record["median_ms_per_step"], 1)
+    record["params"] = model.count_params()
+    record["gflop_forward"] = harness.forward_gflop(options)
+    harness.report("ours", options, record)
+
+
+if __name__ == "__main__":
+    main()
