@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from keras import ops, tree
 
 from keras_bahdanau.search import (
+    NEVER,
     SearchResult,
     check_number,
     check_search,
@@ -20,8 +21,8 @@ from keras_bahdanau.search import (
 from keras_bahdanau.weights import check_count
 
 DEFAULT_ALPHA = {"none": 0.0, "gnmt": 0.6, "average": 1.0}
-_NEVER = -float("inf")
 _LEAST_COVERAGE = 1e-6
+_BLOCK = 64  # words that are compared as one
 
 
 class _Beams(NamedTuple):
@@ -50,7 +51,7 @@ class _Rules(NamedTuple):
     end_id: int
     pad_id: int
     forbidden_ids: tuple
-    min_length: Any  # (B,)
+    min_length: Any  # (B,), or None
     max_length: Any  # (B,)
     prefix: Any
     no_repeat_ngram: int
@@ -58,6 +59,7 @@ class _Rules(NamedTuple):
     alpha: float
     coverage_penalty: float
     source_mask: Any
+    from_logits: bool
 
 
 def beam_search(
@@ -79,6 +81,7 @@ def beam_search(
     alpha=None,
     coverage_penalty=0.0,
     source_mask=None,
+    from_logits=False,
 ):
     """Keeps the `K` most likely beginnings of each sentence at each step.
 
@@ -137,6 +140,8 @@ def beam_search(
             `"gnmt"`, 1 for `"average"`); without a penalty there is none.
         coverage_penalty: `beta`, 0 or more; it needs weights and `source_mask`.
         source_mask: boolean `(B, S)`, the positions that are to be covered.
+        from_logits: whether `step_fn` returns logits in place of
+            log-probabilities. Only those of the best words are then normalised.
 
     Returns:
         `SearchResult` with an axis of `N` hypotheses, those that ended first,
@@ -176,7 +181,9 @@ def beam_search(
         end_id,
         pad_id,
         tuple(sorted({pad_id, start_id, *forbidden_ids} - {end_id})),
-        for_each_sentence(min_length, "min_length", batch_size),
+        None
+        if isinstance(min_length, int) and min_length <= 1
+        else for_each_sentence(min_length, "min_length", batch_size),
         _limits(max_length, length_limits, batch_size),
         prefix_rows(forced_prefix, batch_size),
         no_repeat_ngram,
@@ -184,13 +191,14 @@ def beam_search(
         alpha,
         coverage_penalty,
         source_mask,
+        from_logits,
     )
     shape = (batch_size, num_beams)
     beams = _Beams(
         ops.full(shape, start_id, dtype="int32"),
         # The beams are still equal: one of them is enough.
         ops.zeros(shape, "float32")
-        + ops.array([0.0] + [_NEVER] * (num_beams - 1), "float32"),
+        + ops.array([0.0] + [NEVER] * (num_beams - 1), "float32"),
         repeat_states(states, num_beams),
         (),
         ops.full((*shape, max_length), pad_id, "int32") if no_repeat_ngram else (),
@@ -223,35 +231,24 @@ def _search(step_fn, beams, pool, done, capacity, rules):
 
 def _advance(step_fn, step, beams, pool, done, rules):
     """One step of all beams: what to record, and the beams after it."""
-    log_probs, states, weights = step_outputs(step_fn(beams.token_ids, beams.states))
-    log_probs = ops.cast(log_probs, "float32")
-    batch_size, num_beams, size = ops.shape(log_probs)
-    allowed = _constrain(log_probs, step, beams, rules)
-    totals = ops.expand_dims(beams.log_probs, -1) + allowed
+    scores, states, weights = step_outputs(step_fn(beams.token_ids, beams.states))
+    scores = ops.cast(scores, "float32")
+    num_beams = ops.shape(scores)[1]
     # Of 2 K continuations K or more do not end.
-    flat = (batch_size, num_beams * size)
-    totals, index = ops.top_k(ops.reshape(totals, flat), 2 * num_beams)
-    index = ops.cast(index, "int32")
-    chances = ops.reshape(allowed, flat)
-    found = _Pool(
-        totals,
-        ops.broadcast_to(step, ops.shape(index)),
-        index // size,
-        index % size,
-        ops.take_along_axis(chances, index, axis=1),
-    )
+    found = _continuations(scores, step, beams, 2 * num_beams, rules)
+    totals = found.scores
     coverage = _covered(beams.coverage, weights, rules)
     scores = _scores(totals, step + 1, coverage, found.parents, rules)
     ended = ops.equal(found.token_ids, rules.end_id)
 
     # The hypotheses that end, if they are among the K most likely.
     among = ops.arange(2 * num_beams) < num_beams
-    ending = found._replace(scores=ops.where(ended & among, scores, _NEVER))
+    ending = found._replace(scores=ops.where(ended & among, scores, NEVER))
     frozen = ops.expand_dims(done, -1)
     pool = _choose(frozen, pool, _best(_join(pool, ending), ops.shape(pool.scores)[1]))
 
     # The K most likely that go on.
-    live = ops.where(ended, _NEVER, totals)
+    live = ops.where(ended, NEVER, totals)
     live, order = ops.top_k(live, num_beams)
     goes_on = _gather(found, ops.cast(order, "int32"))
 
@@ -279,13 +276,87 @@ def _advance(step_fn, step, beams, pool, done, rules):
     return record, beams, pool, done
 
 
+def _continuations(scores, step, beams, count, rules):
+    """The `count` most likely beginnings that are one word longer, best first.
+
+    The words are compared by block first: the best ones lie in the blocks with the
+    largest scores. What is looked at in full is then a small part of the scores,
+    and that alone is normalised.
+    """
+    batch_size, num_beams, size = ops.shape(scores)
+    totals = ops.expand_dims(beams.log_probs, -1)
+    if rules.from_logits:
+        shift = ops.logsumexp(scores, axis=-1, keepdims=True)
+    else:
+        shift = ops.zeros_like(totals)
+    scores = _constrain(scores, step, beams, rules)
+    blocks = size // _BLOCK if isinstance(size, int) else 0
+    if blocks * num_beams <= count:
+        chances = scores - shift
+        totals, index = _largest(totals + chances, count)
+        chances = ops.reshape(chances, (batch_size, num_beams * size))
+        parents, words = index // size, index % size
+    else:
+        whole = ops.reshape(
+            scores[:, :, : blocks * _BLOCK], (batch_size, num_beams, blocks, _BLOCK)
+        )
+        _, best = _largest(totals + (ops.max(whole, axis=-1) - shift), count)
+        # In the order of the words, so that the first of equal ones is found.
+        best = ops.sort(best, axis=1)
+        whole = ops.reshape(whole, (batch_size, num_beams * blocks, _BLOCK))
+        beam = best // blocks
+        chances = _gather(whole, best) - _gather(shift, beam)
+        sums = _gather(totals, beam) + chances
+        rest = scores[:, :, blocks * _BLOCK :] - shift
+        left = size - blocks * _BLOCK
+        chances, sums = (
+            ops.concatenate(
+                [
+                    ops.reshape(part, (batch_size, count * _BLOCK)),
+                    ops.reshape(tail, (batch_size, num_beams * left)),
+                ],
+                axis=1,
+            )
+            for part, tail in ((chances, rest), (sums, totals + rest))
+        )
+        totals, index = _largest(sums, count)
+        in_block = index < count * _BLOCK
+        block = ops.take_along_axis(
+            best, ops.minimum(index // _BLOCK, count - 1), axis=1
+        )
+        behind = ops.maximum(index - count * _BLOCK, 0)
+        left = max(left, 1)
+        parents = ops.where(in_block, block // blocks, behind // left)
+        words = ops.where(
+            in_block,
+            block % blocks * _BLOCK + index % _BLOCK,
+            blocks * _BLOCK + behind % left,
+        )
+    return _Pool(
+        totals,
+        ops.broadcast_to(step, ops.shape(index)),
+        parents,
+        words,
+        ops.take_along_axis(chances, index, axis=1),
+    )
+
+
+def _largest(values, count):
+    """The `count` largest of all values of a sentence, and their places."""
+    batch_size = ops.shape(values)[0]
+    values = ops.reshape(values, (batch_size, math.prod(ops.shape(values)[1:])))
+    values, index = ops.top_k(values, count)
+    return values, ops.cast(index, "int32")
+
+
 def _constrain(log_probs, step, beams, rules):
-    """The log-probabilities, -inf where a word may not follow."""
+    """The scores of the words, -inf where a word may not follow."""
     words = ops.arange(ops.shape(log_probs)[-1], dtype="int32")
     allowed = forbid(log_probs, rules.forbidden_ids)
-    too_short = ops.reshape(step + 1 < rules.min_length, (-1, 1, 1))
-    ends = ops.equal(words, rules.end_id)
-    allowed = ops.where(ops.logical_and(too_short, ends), _NEVER, allowed)
+    if rules.min_length is not None:
+        too_short = ops.reshape(step + 1 < rules.min_length, (-1, 1, 1))
+        ends = ops.equal(words, rules.end_id)
+        allowed = ops.where(ops.logical_and(too_short, ends), NEVER, allowed)
     if rules.no_repeat_ngram:
         allowed = _ban_repeats(allowed, beams.history, step, rules)
     if rules.prefix is not None:
@@ -293,7 +364,7 @@ def _constrain(log_probs, step, beams, rules):
         word = ops.take(rules.prefix, ops.minimum(step, count - 1), axis=1)
         word = ops.reshape(ops.cast(word, "int32"), (-1, 1, 1))
         is_forced = ops.logical_and(step < count, ops.not_equal(word, rules.pad_id))
-        forced = ops.where(ops.equal(words, word), log_probs, _NEVER)
+        forced = ops.where(ops.equal(words, word), log_probs, NEVER)
         allowed = ops.where(is_forced, forced, allowed)
     return allowed
 
@@ -318,7 +389,7 @@ def _ban_repeats(log_probs, history, step, rules):
     row = ops.reshape(ops.arange(batch_size * num_beams, dtype="int32"), (-1, 1))
     index = row * size + ops.reshape(banned, (batch_size * num_beams, count))
     index = ops.reshape(index, (-1, 1))
-    never = ops.full((ops.shape(index)[0],), _NEVER, log_probs.dtype)
+    never = ops.full((ops.shape(index)[0],), NEVER, log_probs.dtype)
     flat = ops.scatter_update(ops.reshape(log_probs, (-1,)), index, never)
     return ops.reshape(flat, (batch_size, num_beams, size))
 
@@ -394,7 +465,7 @@ def _length_penalty(length, rules):
 def _empty_pool(batch_size, count, pad_id):
     shape = (batch_size, count)
     return _Pool(
-        ops.full(shape, _NEVER, "float32"),
+        ops.full(shape, NEVER, "float32"),
         ops.full(shape, -1, "int32"),
         ops.zeros(shape, "int32"),
         ops.full(shape, pad_id, "int32"),
@@ -425,7 +496,7 @@ def _behind(pool, cut):
     joined = _join(pool, cut)
     # Those that ended in their order, those that were cut in theirs, the rest.
     ranks = ops.arange(ops.shape(joined.scores)[1], dtype="int32")
-    ranks = ops.where(joined.scores > _NEVER, -ranks, -(2**30))
+    ranks = ops.where(joined.scores > NEVER, -ranks, -(2**30))
     _, order = ops.top_k(ranks, count)
     return _gather(joined, ops.cast(order, "int32"))
 
@@ -453,7 +524,7 @@ def _trace_back(record, pool, pad_id):
     token_ids, parents, log_probs, weights = record
     capacity, batch_size, num_beams = ops.shape(token_ids)
     count = ops.shape(pool.scores)[1]
-    ends = ops.where(pool.scores > _NEVER, pool.steps, -1)
+    ends = ops.where(pool.scores > NEVER, pool.steps, -1)
 
     def body(step, place, places_before, places):
         # A hypothesis comes out of a step in one place, and went in in another.

@@ -211,7 +211,14 @@ class AttentiveGRUDecoderCell(keras.layers.GRUCell):
             seed=self.seed_generator,
         )
 
-    def stepper(self, memory, keys, memory_mask=None, recurrent_dropout_mask=None):
+    def stepper(
+        self,
+        memory,
+        keys,
+        memory_mask=None,
+        recurrent_dropout_mask=None,
+        is_projected=False,
+    ):
         """Binds a memory and the cell's weights, for a loop over steps.
 
         The weights are read here, once: a loop that read variables would keep
@@ -222,6 +229,9 @@ class AttentiveGRUDecoderCell(keras.layers.GRUCell):
             keys: `attention.project_keys(memory)`, `(B, S, A)`.
             memory_mask: boolean `(B, S)`, or `None`.
             recurrent_dropout_mask: factor of the state, `(B, U)`, or `None`.
+            is_projected: whether the memory is `[C_z, C_r, C] h_j`, with anything
+                behind it, `(B, S, 3U + ..)`, in place of `h_j`. The context that
+                a step returns is then made of what is behind.
 
         Returns:
             Function `step(projected, states, attention_dropout_mask=None)`.
@@ -238,7 +248,11 @@ class AttentiveGRUDecoderCell(keras.layers.GRUCell):
         def step(projected, states, attention_dropout_mask=None):
             state = states[0]
             context, weights = look(state, attention_dropout_mask)
-            gates = projected + ops.matmul(context, context_kernel)
+            if is_projected:
+                gates = projected + context[..., : 3 * self.units]
+                context = context[..., 3 * self.units :]
+            else:
+                gates = projected + ops.matmul(context, context_kernel)
             new_state = update(state, gates)
             output = state if before else new_state
             if self.output_context:

@@ -13,6 +13,8 @@ from keras_bahdanau.decoder import (
 from keras_bahdanau.encoder import BidirectionalGRUEncoder
 from keras_bahdanau.generation import Generation
 from keras_bahdanau.initializers import BlockOrthogonal, different_seeds, fresh
+from keras_bahdanau.loop import read
+from keras_bahdanau.products import project
 from keras_bahdanau.readout import MaxoutReadout
 from keras_bahdanau.recipes import paper_recipe
 
@@ -201,9 +203,38 @@ class EncoderDecoder(Generation):
         """
         cell = self.decoder.cell
         embedded = self.target_embedding(token_ids)
-        step = cell.stepper(memory["values"], memory["keys"], memory["mask"])
+        projected = memory.get("projected")
+        step = cell.stepper(
+            memory["values"] if projected is None else projected,
+            memory["keys"],
+            memory["mask"],
+            is_projected=projected is not None,
+        )
         state, states, context, weights = step(cell.project_inputs(embedded), states)
-        return self.readout([state, embedded, context]), states, weights
+        if projected is None:
+            context = self.readout.project_context(context)
+        logits = self.readout.logits(state, embedded, context)
+        return logits, states, weights
+
+    def project_memory(self, memory):
+        """Prepares a memory for several hypotheses a sentence.
+
+        What the decoder and the readout make of a context `sum_j a_j h_j` is linear
+        in it, so that both can be made of each `h_j`, once a sentence.
+
+        Args:
+            memory: what `encode` returned.
+
+        Returns:
+            The memory with `"projected"`, `(B, S, 3U + l p)`, beside the rest. With
+            it `decode_step` does the same as without, in less time.
+        """
+        values = memory["values"]
+        kernels = [self.decoder.cell.context_kernel, self.readout.context_kernel]
+        kernel = ops.concatenate(
+            [read(kernel, self.compute_dtype) for kernel in kernels], axis=1
+        )
+        return {**memory, "projected": project(values, kernel)}
 
     def step_function(self, source_ids):
         """What any search needs: a function that makes a step, and first states.
@@ -217,15 +248,24 @@ class EncoderDecoder(Generation):
             but the states; and the states, a list of tensors `(B, ...)`. The
             memory is bound to the function, one copy a sentence.
         """
-        memory, states = self.encode(source_ids)
+        logits_fn, states, _ = self._search_parts(source_ids)
 
         def step_fn(token_ids, states):
-            logits, states, weights = self.decode_step(token_ids, states, memory)
-            logits = ops.cast(logits, "float32")
-            weights = ops.cast(weights, "float32")
+            logits, states, weights = logits_fn(token_ids, states)
             return ops.log_softmax(logits, axis=-1), states, weights
 
         return step_fn, states
+
+    def _search_parts(self, source_ids, num_beams=1):
+        memory, states = self.encode(source_ids)
+        if num_beams > 1:
+            memory = self.project_memory(memory)
+
+        def step_fn(token_ids, states):
+            logits, states, weights = self.decode_step(token_ids, states, memory)
+            return ops.cast(logits, "float32"), states, ops.cast(weights, "float32")
+
+        return step_fn, states, True
 
     def _decode(self, source_ids, target_ids, training):
         """Logits `(B, T, V)` and weights `(B, T, S)` of given targets."""

@@ -75,10 +75,16 @@ class Generation(keras.Model):
         Returns:
             `SearchResult`.
         """
-        step_fn, states = self.step_function(source_ids)
-        batch_size = ops.shape(source_ids)[0]
+        step_fn, states, from_logits = self._search_parts(source_ids)
         return greedy_search(
-            step_fn, states, batch_size, max_length, start_id, end_id, **kwargs
+            step_fn,
+            states,
+            ops.shape(source_ids)[0],
+            max_length,
+            start_id,
+            end_id,
+            from_logits=from_logits,
+            **kwargs,
         )
 
     def sample(self, source_ids, max_length, **kwargs):
@@ -92,7 +98,8 @@ class Generation(keras.Model):
         Returns:
             `SearchResult`.
         """
-        step_fn, states = self.step_function(source_ids)
+        step_fn, states, from_logits = self._search_parts(source_ids)
+        kwargs["from_logits"] = from_logits
         return sample(step_fn, states, ops.shape(source_ids)[0], max_length, **kwargs)
 
     def beam_search(self, source_ids, num_beams, max_length, **kwargs):
@@ -108,11 +115,21 @@ class Generation(keras.Model):
         Returns:
             `SearchResult` with an axis of hypotheses, `(B, N, ...)`.
         """
-        step_fn, states = self.step_function(source_ids)
+        step_fn, states, from_logits = self._search_parts(source_ids, num_beams)
         kwargs.setdefault("source_mask", ops.not_equal(source_ids, 0))
         return beam_search(
-            step_fn, states, ops.shape(source_ids)[0], num_beams, max_length, **kwargs
+            step_fn,
+            states,
+            ops.shape(source_ids)[0],
+            num_beams,
+            max_length,
+            from_logits=from_logits,
+            **kwargs,
         )
+
+    def _search_parts(self, source_ids, num_beams=1):
+        """A step function, first states, and whether the function returns logits."""
+        return *self.step_function(source_ids), False
 
     def export(self, filepath, format="tf_saved_model", **kwargs):
         """Exports the teacher-forced model, for ids of any number and length.

@@ -97,7 +97,7 @@ def _crossentropy(labels, logits, label_smoothing):
         def grad(*args, upstream=None):
             upstream = args[0] if upstream is None else upstream
             upstream = ops.expand_dims(upstream, -1)
-            gradient = powers * (upstream / total)
+            gradient = ops.exp(logits - (ops.log(total) + largest)) * upstream
             if label_smoothing:
                 gradient = gradient - upstream * (label_smoothing / size)
             is_label = ops.equal(ops.arange(size, dtype="int32"), label)

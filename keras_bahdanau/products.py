@@ -19,5 +19,5 @@ def project(inputs, kernel):
     if len(inputs.shape) == 2:
         return ops.matmul(inputs, kernel)
     leading = ops.shape(inputs)[:-1]
-    rows = ops.reshape(inputs, (-1, inputs.shape[-1]))
+    rows = ops.reshape(inputs, (-1, kernel.shape[0]))
     return ops.reshape(ops.matmul(rows, kernel), (*leading, kernel.shape[-1]))

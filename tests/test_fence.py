@@ -25,7 +25,7 @@ MAY_IMPORT = {
     "characters": {"encoder", "weights"},
     "crf": {"chains", "weights"},
     "generation": {"beam", "search"},
-    "encoder_decoder": LAYERS | {"generation", "initializers", "recipes"},
+    "encoder_decoder": LAYERS | {"generation", "initializers", "loop", "products", "recipes"},
     "ensembles": {"generation", "search"},
     "metrics": {"losses"},
     "pages": {"alignment"},
