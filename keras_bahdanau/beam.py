@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from keras import ops, tree
 
 from keras_bahdanau.search import (
+    BLOCK,
     NEVER,
     SearchResult,
     check_number,
@@ -22,7 +23,6 @@ from keras_bahdanau.weights import check_count
 
 DEFAULT_ALPHA = {"none": 0.0, "gnmt": 0.6, "average": 1.0}
 _LEAST_COVERAGE = 1e-6
-_BLOCK = 64  # words that are compared as one
 
 
 class _Beams(NamedTuple):
@@ -281,64 +281,102 @@ def _continuations(scores, step, beams, count, rules):
 
     The words are compared by block first: the best ones lie in the blocks with the
     largest scores. What is looked at in full is then a small part of the scores,
-    and that alone is normalised.
+    and that alone is normalised and kept from forbidden words.
     """
     batch_size, num_beams, size = ops.shape(scores)
     totals = ops.expand_dims(beams.log_probs, -1)
+    shift = ops.zeros_like(totals)
     if rules.from_logits:
         shift = ops.logsumexp(scores, axis=-1, keepdims=True)
+    if rules.no_repeat_ngram or rules.prefix is not None:
+        scores, allowed = _constrain(scores, step, beams, rules), None
     else:
-        shift = ops.zeros_like(totals)
-    scores = _constrain(scores, step, beams, rules)
-    blocks = size // _BLOCK if isinstance(size, int) else 0
+        allowed = _allowed(step, rules)
+    blocks = size // BLOCK if isinstance(size, int) else 0
     if blocks * num_beams <= count:
-        chances = scores - shift
-        totals, index = _largest(totals + chances, count)
-        chances = ops.reshape(chances, (batch_size, num_beams * size))
-        parents, words = index // size, index % size
+        words = ops.broadcast_to(ops.arange(size, dtype="int32"), ops.shape(scores))
+        places = ops.zeros_like(words) + _beam_numbers(num_beams)
+        parts = [(places, words, scores, shift, totals)]
     else:
-        whole = ops.reshape(
-            scores[:, :, : blocks * _BLOCK], (batch_size, num_beams, blocks, _BLOCK)
-        )
-        _, best = _largest(totals + (ops.max(whole, axis=-1) - shift), count)
+        whole = scores[:, :, : blocks * BLOCK]
+        whole = ops.reshape(whole, (batch_size, num_beams, blocks, BLOCK))
+        highest = _block_maxima(whole, allowed, rules)
+        _, best = _largest(totals + (highest - shift), count)
         # In the order of the words, so that the first of equal ones is found.
-        best = ops.sort(best, axis=1)
-        whole = ops.reshape(whole, (batch_size, num_beams * blocks, _BLOCK))
-        beam = best // blocks
-        chances = _gather(whole, best) - _gather(shift, beam)
-        sums = _gather(totals, beam) + chances
-        rest = scores[:, :, blocks * _BLOCK :] - shift
-        left = size - blocks * _BLOCK
-        chances, sums = (
-            ops.concatenate(
-                [
-                    ops.reshape(part, (batch_size, count * _BLOCK)),
-                    ops.reshape(tail, (batch_size, num_beams * left)),
-                ],
-                axis=1,
+        best = ops.expand_dims(ops.sort(best, axis=1), -1)
+        places = best // blocks
+        words = best % blocks * BLOCK + ops.arange(BLOCK, dtype="int32")
+        whole = ops.reshape(whole, (batch_size, num_beams * blocks, BLOCK))
+        beam = places[:, :, 0]
+        parts = [
+            (
+                ops.broadcast_to(places, ops.shape(words)),
+                words,
+                _gather(whole, best[:, :, 0]),
+                _gather(shift, beam),
+                _gather(totals, beam),
             )
-            for part, tail in ((chances, rest), (sums, totals + rest))
-        )
-        totals, index = _largest(sums, count)
-        in_block = index < count * _BLOCK
-        block = ops.take_along_axis(
-            best, ops.minimum(index // _BLOCK, count - 1), axis=1
-        )
-        behind = ops.maximum(index - count * _BLOCK, 0)
-        left = max(left, 1)
-        parents = ops.where(in_block, block // blocks, behind // left)
-        words = ops.where(
-            in_block,
-            block % blocks * _BLOCK + index % _BLOCK,
-            blocks * _BLOCK + behind % left,
-        )
-    return _Pool(
-        totals,
-        ops.broadcast_to(step, ops.shape(index)),
-        parents,
-        words,
-        ops.take_along_axis(chances, index, axis=1),
-    )
+        ]
+        if size > blocks * BLOCK:
+            rest = scores[:, :, blocks * BLOCK :]
+            words = ops.arange(blocks * BLOCK, size, dtype="int32")
+            words = ops.broadcast_to(words, ops.shape(rest))
+            places = ops.zeros_like(words) + _beam_numbers(num_beams)
+            parts.append((places, words, rest, shift, totals))
+    rows = []
+    for places, words, scores, shift, totals in parts:
+        if allowed is not None:
+            scores = ops.where(allowed(words), scores, NEVER)
+        chances = scores - shift
+        found = (totals + chances, places, words, chances)
+        width = math.prod(ops.shape(chances)[1:])
+        rows.append([ops.reshape(part, (batch_size, width)) for part in found])
+    sums, *found = (ops.concatenate(part, axis=1) for part in zip(*rows))
+    totals, index = _largest(sums, count)
+    places, words, chances = (ops.take_along_axis(part, index, 1) for part in found)
+    steps = ops.broadcast_to(step, ops.shape(index))
+    return _Pool(totals, steps, places, words, chances)
+
+
+def _beam_numbers(num_beams):
+    return ops.expand_dims(ops.arange(num_beams, dtype="int32"), -1)
+
+
+def _allowed(step, rules):
+    """A function that says which words `(B, .., ..)` may follow."""
+    ends = None
+    if rules.min_length is not None:
+        ends = ops.reshape(step + 1 >= rules.min_length, (-1, 1, 1))
+
+    def allowed(words):
+        fits = ops.ones_like(words, dtype="bool")
+        for token_id in rules.forbidden_ids:
+            fits = ops.logical_and(fits, ops.not_equal(words, token_id))
+        if ends is None:
+            return fits
+        return ops.logical_and(fits, ops.logical_or(words != rules.end_id, ends))
+
+    return allowed
+
+
+def _block_maxima(whole, allowed, rules):
+    """The largest score of each block `(B, K, N, BLOCK)`, of allowed words."""
+    highest = ops.max(whole, axis=-1)
+    if allowed is None:
+        return highest
+    blocks = ops.shape(whole)[2]
+    numbers = ops.arange(blocks, dtype="int32")
+    # Only few blocks have words that may be forbidden.
+    for block in sorted(
+        {word // BLOCK for word in (*rules.forbidden_ids, rules.end_id)}
+    ):
+        if 0 <= block < blocks:
+            words = ops.arange(BLOCK, dtype="int32") + block * BLOCK
+            words = ops.reshape(words, (1, 1, BLOCK))
+            part = ops.where(allowed(words), whole[:, :, block], NEVER)
+            part = ops.max(part, axis=-1, keepdims=True)
+            highest = ops.where(ops.equal(numbers, block), part, highest)
+    return highest
 
 
 def _largest(values, count):

@@ -211,14 +211,7 @@ class AttentiveGRUDecoderCell(keras.layers.GRUCell):
             seed=self.seed_generator,
         )
 
-    def stepper(
-        self,
-        memory,
-        keys,
-        memory_mask=None,
-        recurrent_dropout_mask=None,
-        is_projected=False,
-    ):
+    def stepper(self, memory, keys, memory_mask=None, recurrent_dropout_mask=None):
         """Binds a memory and the cell's weights, for a loop over steps.
 
         The weights are read here, once: a loop that read variables would keep
@@ -229,9 +222,6 @@ class AttentiveGRUDecoderCell(keras.layers.GRUCell):
             keys: `attention.project_keys(memory)`, `(B, S, A)`.
             memory_mask: boolean `(B, S)`, or `None`.
             recurrent_dropout_mask: factor of the state, `(B, U)`, or `None`.
-            is_projected: whether the memory is `[C_z, C_r, C] h_j`, with anything
-                behind it, `(B, S, 3U + ..)`, in place of `h_j`. The context that
-                a step returns is then made of what is behind.
 
         Returns:
             Function `step(projected, states, attention_dropout_mask=None)`.
@@ -248,11 +238,7 @@ class AttentiveGRUDecoderCell(keras.layers.GRUCell):
         def step(projected, states, attention_dropout_mask=None):
             state = states[0]
             context, weights = look(state, attention_dropout_mask)
-            if is_projected:
-                gates = projected + context[..., : 3 * self.units]
-                context = context[..., 3 * self.units :]
-            else:
-                gates = projected + ops.matmul(context, context_kernel)
+            gates = projected + ops.matmul(context, context_kernel)
             new_state = update(state, gates)
             output = state if before else new_state
             if self.output_context:
@@ -355,11 +341,26 @@ class AttentiveGRUDecoderCell(keras.layers.GRUCell):
         return output, [*new_states, *states[1:]]
 
     def _project(self, inputs):
-        projected = project(inputs, self._weight(self.kernel))
-        if self.use_bias:
-            bias = self._weight(self.bias)
-            projected = projected + (bias[0] if self.reset_after else bias)
-        return projected
+        return self.add_bias(project(inputs, self._weight(self.kernel)))
+
+    def add_bias(self, projected):
+        """Adds the bias of the inputs to gates `(..., 3U)`."""
+        if not self.use_bias:
+            return projected
+        bias = self._weight(self.bias)
+        return projected + (bias[0] if self.reset_after else bias)
+
+    def update(self, state, gates):
+        """The new state, from `s_{i-1}` and gates `[W_z, W_r, W] y + [C_z, ..] c`.
+
+        Args:
+            state: `(B, U)`, or `(B, K, U)` for `K` hypotheses.
+            gates: `(B, 3U)` or `(B, K, 3U)`, with the bias.
+
+        Returns:
+            `s_i`, of the shape of `state`.
+        """
+        return self._updater(None)(state, gates)
 
     def _updater(self, dropout_mask):
         """Returns the gated update: `s_{i-1}` and gates `(.., 3U)` to `s_i`."""

@@ -201,40 +201,50 @@ class EncoderDecoder(Generation):
             Logits `(B, V)` or `(B, K, V)`, the list `[s_i]`, and the attention
             weights `(B, S)` or `(B, K, S)`.
         """
-        cell = self.decoder.cell
+        if "word_kernel" not in memory:
+            memory = self.prepare(memory)
+        cell, state = self.decoder.cell, states[0]
         embedded = self.target_embedding(token_ids)
-        projected = memory.get("projected")
-        step = cell.stepper(
-            memory["values"] if projected is None else projected,
-            memory["keys"],
-            memory["mask"],
-            is_projected=projected is not None,
-        )
-        state, states, context, weights = step(cell.project_inputs(embedded), states)
-        if projected is None:
-            context = self.readout.project_context(context)
-        logits = self.readout.logits(state, embedded, context)
-        return logits, states, weights
+        value = memory.get("projected", memory["values"])
+        look = cell.attention.reader(value, memory["keys"], memory["mask"])
+        seen, weights = look(state)
+        if "projected" not in memory:
+            seen = project(seen, memory["context_kernel"])
+        # What the gates and the readout make of word and context, side by side.
+        both = project(embedded, memory["word_kernel"]) + seen
+        size = 3 * self.units
+        new_state = cell.update(state, cell.add_bias(both[..., :size]))
+        output = new_state if self.step_order == LOOK_UPDATE_GENERATE else state
+        logits = self.readout.logits(both[..., size:], output)
+        return logits, [new_state], weights
 
-    def project_memory(self, memory):
-        """Prepares a memory for several hypotheses a sentence.
+    def prepare(self, memory, num_beams=1):
+        """Prepares a memory for many steps; else each step does it for itself.
 
-        What the decoder and the readout make of a context `sum_j a_j h_j` is linear
-        in it, so that both can be made of each `h_j`, once a sentence.
+        The kernels of the decoder and of the readout that multiply the same vector
+        become one. With several beams they multiply the memory in place of the
+        contexts, `C sum_j a_j h_j = sum_j a_j C h_j`, once a sentence for all beams.
 
         Args:
             memory: what `encode` returned.
+            num_beams: number of hypotheses a sentence.
 
         Returns:
-            The memory with `"projected"`, `(B, S, 3U + l p)`, beside the rest. With
-            it `decode_step` does the same as without, in less time.
+            The memory with `"word_kernel"` and either `"context_kernel"` or
+            `"projected"`, `(B, S, 3U + l p)`, beside the rest.
         """
-        values = memory["values"]
-        kernels = [self.decoder.cell.context_kernel, self.readout.context_kernel]
-        kernel = ops.concatenate(
-            [read(kernel, self.compute_dtype) for kernel in kernels], axis=1
-        )
-        return {**memory, "projected": project(values, kernel)}
+        cell, readout = self.decoder.cell, self.readout
+
+        def side_by_side(*kernels):
+            kernels = [read(kernel, self.compute_dtype) for kernel in kernels]
+            return ops.concatenate(kernels, axis=1)
+
+        kernel = side_by_side(cell.context_kernel, readout.context_kernel)
+        words = side_by_side(cell.kernel, readout.embedding_kernel)
+        if num_beams == 1:
+            return {**memory, "word_kernel": words, "context_kernel": kernel}
+        projected = project(memory["values"], kernel)
+        return {**memory, "word_kernel": words, "projected": projected}
 
     def step_function(self, source_ids):
         """What any search needs: a function that makes a step, and first states.
@@ -258,8 +268,7 @@ class EncoderDecoder(Generation):
 
     def _search_parts(self, source_ids, num_beams=1):
         memory, states = self.encode(source_ids)
-        if num_beams > 1:
-            memory = self.project_memory(memory)
+        memory = self.prepare(memory, num_beams)
 
         def step_fn(token_ids, states):
             logits, states, weights = self.decode_step(token_ids, states, memory)

@@ -224,35 +224,29 @@ class MaxoutReadout(keras.layers.Layer):
 
     def call(self, inputs, mask=None, training=None):
         state, embedded, context = inputs
-        return self.logits(state, embedded, self.project_context(context), training)
+        projected = project(embedded, self.embedding_kernel)
+        projected = projected + project(context, self.context_kernel)
+        return self.logits(projected, state, training)
 
-    def project_context(self, context):
-        """`C_o c`, `(..., l p)`."""
-        return project(context, self.context_kernel)
-
-    def hidden(self, state, embedded, projected_context, training=None):
+    def hidden(self, projected, state, training=None):
         """What the output matrix multiplies: the maxout, after its dropout.
 
         Args:
-            state, embedded: as in `call`.
-            projected_context: what `project_context` returned.
+            projected: `V_o E y + C_o c`, `(..., l p)`.
+            state: `s`, `(..., U)`.
             training: whether dropout is active.
 
         Returns:
             Tensor `(..., l)`.
         """
-        hidden = (
-            project(state, self.state_kernel)
-            + project(embedded, self.embedding_kernel)
-            + projected_context
-        )
+        hidden = project(state, self.state_kernel) + projected
         if self.use_bias:
             hidden = hidden + self.bias
         return self.dropout_layer(self.maxout(hidden), training=training)
 
-    def logits(self, state, embedded, projected_context, training=None):
+    def logits(self, projected, state, training=None):
         """The logits `(..., V)`; the arguments are those of `hidden`."""
-        hidden = self.hidden(state, embedded, projected_context, training)
+        hidden = self.hidden(projected, state, training)
         if self.embedding is None:
             logits = project(hidden, self.output_kernel)
         else:
