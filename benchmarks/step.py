@@ -2,9 +2,9 @@
 
 python benchmarks/step.py --mode train --backend tensorflow
 
-A training step is `train_on_batch` of the compiled model: forward, loss, backward and
-Adam. Decoding makes exactly --tgt-len steps: the end token is ruled out. Prints one line
-of JSON.
+A training step is `train_on_batch`: forward, loss, backward and Adam.
+Decoding makes exactly --tgt-len steps: the end token is ruled out. Prints one line of
+JSON.
 """
 
 import harness
@@ -29,10 +29,13 @@ def make_model(options, jit_compile):
         step_order="look_generate_update",
         dropout=0.0,
     )
+    optimizer = keras.optimizers.Adam(options.lr)
+    if options.loss == "fused":
+        trainer = kb.FusedLossModel(model, num_chunks=options.chunks)
+        trainer.compile(optimizer=optimizer, jit_compile=jit_compile)
+        return trainer
     model.compile(
-        optimizer=keras.optimizers.Adam(options.lr),
-        loss=kb.TokenCrossentropy(),
-        jit_compile=jit_compile,
+        optimizer=optimizer, loss=kb.TokenCrossentropy(), jit_compile=jit_compile
     )
     return model
 
@@ -49,7 +52,8 @@ def make_step(model, options, jit_compile):
 
         def step(batch):
             model.reset_metrics()
-            return float(model.train_on_batch(*batch))
+            loss = model.train_on_batch(*batch)
+            return float(loss[0] if isinstance(loss, list) else loss)
 
         return step
 
@@ -105,6 +109,8 @@ def compiled(function, jit_compile):
 def main():
     parser = harness.make_parser(__doc__)
     parser.add_argument("--jit", choices=("auto", "on", "off"), default="auto")
+    parser.add_argument("--loss", choices=("plain", "fused"), default="plain")
+    parser.add_argument("--chunks", type=int, default=8, help="of the fused loss")
     parser.add_argument("--dtype", default="float32", help="a Keras dtype policy")
     options = harness.parse(parser)
     on = options.backend == "jax" or options.jit == "on"

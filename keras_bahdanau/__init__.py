@@ -24,6 +24,7 @@ from keras_bahdanau.decoder import (
 )
 from keras_bahdanau.encoder import BidirectionalGRUEncoder
 from keras_bahdanau.ensembles import RNNEnsemble, average_models
+from keras_bahdanau.fused_loss import FusedLossModel
 from keras_bahdanau.initializers import BlockOrthogonal
 from keras_bahdanau.losses import TokenCrossentropy
 from keras_bahdanau.metrics import Perplexity, TagAccuracy, TokenAccuracy
@@ -51,6 +52,7 @@ __all__ = [
     "CRFNegativeLogLikelihood",
     "CharacterEncoder",
     "FixedContext",
+    "FusedLossModel",
     "Maxout",
     "MaxoutReadout",
     "MemoryStates",

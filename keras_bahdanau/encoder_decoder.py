@@ -11,7 +11,7 @@ from keras_bahdanau.decoder import (
     AttentiveGRUDecoderCell,
 )
 from keras_bahdanau.encoder import BidirectionalGRUEncoder
-from keras_bahdanau.generation import Generation
+from keras_bahdanau.generation import Generation, pair
 from keras_bahdanau.initializers import BlockOrthogonal, different_seeds, fresh
 from keras_bahdanau.loop import read
 from keras_bahdanau.products import project
@@ -276,8 +276,26 @@ class EncoderDecoder(Generation):
 
         return step_fn, states, True
 
+    def hidden_states(self, inputs, training=False):
+        """What the output matrix of the readout multiplies, `(B, T, l)`.
+
+        Args:
+            inputs, training: as in `call`.
+        """
+        parts, _, _ = self._read_out_of(*pair(inputs), training)
+        states, embedded, contexts = parts
+        projected = self.readout.project(embedded, contexts)
+        return self.readout.hidden(projected, states, training)
+
     def _decode(self, source_ids, target_ids, training):
         """Logits `(B, T, V)` and weights `(B, T, S)` of given targets."""
+        parts, weights, mask = self._read_out_of(source_ids, target_ids, training)
+        # By the time Keras asks a model for its mask, its trainer on JAX is past it.
+        logits = self.readout(parts, mask=[mask, None, None], training=training)
+        return logits, weights
+
+    def _read_out_of(self, source_ids, target_ids, training):
+        """What the readout sees, the weights `(B, T, S)`, the mask of the target."""
         memory, states = self.encode(source_ids, training=training)
         embedded = self.target_embedding(target_ids)
         embedded = self.input_dropout(embedded, training=training)
@@ -289,13 +307,7 @@ class EncoderDecoder(Generation):
             memory_mask=memory["mask"],
             training=training,
         )
-        # By the time Keras asks a model for its mask, its trainer on JAX is past it.
-        logits = self.readout(
-            [outputs, embedded, contexts],
-            mask=[ops.not_equal(target_ids, 0), None, None],
-            training=training,
-        )
-        return logits, weights
+        return [outputs, embedded, contexts], weights, ops.not_equal(target_ids, 0)
 
     def get_config(self):
         return {

@@ -234,6 +234,13 @@ class TokenCrossentropy(keras.losses.Loss):
         return config
 
 
+def mean_loss(total, count):
+    """A total divided by a count, 0 if that is 0, as a loss of Keras would be."""
+    mean = total / ops.maximum(count, 1.0)
+    mean = ops.expand_dims(mean, 0)
+    return _reduce(mean, ops.ones_like(mean), "mean")
+
+
 class _Total(keras.losses.Loss):
     """Reduces given losses.
 

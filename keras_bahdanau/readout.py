@@ -5,6 +5,7 @@ import functools
 import keras
 from keras import ops
 
+from keras_bahdanau.loop import read
 from keras_bahdanau.products import project
 from keras_bahdanau.weights import (
     add_weight,
@@ -224,25 +225,40 @@ class MaxoutReadout(keras.layers.Layer):
 
     def call(self, inputs, mask=None, training=None):
         state, embedded, context = inputs
-        projected = project(embedded, self.embedding_kernel)
-        projected = projected + project(context, self.context_kernel)
-        return self.logits(projected, state, training)
+        return self.logits(self.project(embedded, context), state, training)
+
+    def project(self, embedded, context):
+        """`V_o E y + C_o c`, `(..., l p)`."""
+        projected = project(embedded, read(self.embedding_kernel, self.compute_dtype))
+        kernel = read(self.context_kernel, self.compute_dtype)
+        return projected + project(context, kernel)
 
     def hidden(self, projected, state, training=None):
         """What the output matrix multiplies: the maxout, after its dropout.
 
         Args:
-            projected: `V_o E y + C_o c`, `(..., l p)`.
+            projected: what `project` returned.
             state: `s`, `(..., U)`.
             training: whether dropout is active.
 
         Returns:
             Tensor `(..., l)`.
         """
-        hidden = project(state, self.state_kernel) + projected
+        kernel = read(self.state_kernel, self.compute_dtype)
+        hidden = projected + project(state, kernel)
         if self.use_bias:
             hidden = hidden + self.bias
         return self.dropout_layer(self.maxout(hidden), training=training)
+
+    def output_weights(self):
+        """The output matrix `(l, V)` and its bias `(V,)` or `None`, both read."""
+        if self.embedding is None:
+            kernel = read(self.output_kernel, self.compute_dtype)
+        else:
+            kernel = ops.transpose(self.embedding.embeddings)
+            kernel = ops.cast(kernel, self.compute_dtype)
+        bias = self.output_bias
+        return kernel, None if bias is None else read(bias, self.compute_dtype)
 
     def logits(self, projected, state, training=None):
         """The logits `(..., V)`; the arguments are those of `hidden`."""

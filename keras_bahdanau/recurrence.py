@@ -1,10 +1,11 @@
 """The recurrences with a gradient by hand: fast, and sparing with memory.
 
-Autodiff of a loop keeps what every step computed, the `(B, S, A)` tanh of the attention
-among it, and adds up the gradient of each weight step by step. Here a loop keeps states,
-weights and gates only, the backward loop has no products but those that the recurrence
-needs, and each weight's gradient is one large product after it. The plain loops, of
-`AttentiveRNN(fused=False)` and `BidirectionalGRUEncoder(fused=False)`, compute the same.
+Autodiff of a loop keeps what every step computed, the `(B, S, A)` tanh of the
+attention among it, and adds up the gradient of each weight step by step. Here a loop
+keeps states, weights and gates only, the backward loop has no products but those that
+the recurrence needs, and each weight's gradient is one large product after it. The
+plain loops, of `AttentiveRNN(fused=False)` and `BidirectionalGRUEncoder(fused=False)`,
+compute the same.
 """
 
 from keras import ops
