@@ -92,6 +92,55 @@ def run_steps(
     return last, outputs, states[len(held) :]
 
 
+def scan_steps(step, sequences, states, go_backwards=False, unroll=False):
+    """Runs a step function over several sequences at once, without masks.
+
+    The loop counts, and each step takes its part of each sequence: nothing is joined
+    or copied before.
+
+    Args:
+        step: function of a list of inputs, `(B, D)` each, and a list of states, that
+            returns a list of outputs `(B, ...)` and the list of new states.
+        sequences: list of tensors `(B, T, D)`.
+        states: list of tensors.
+        go_backwards: whether to start from the last time step.
+        unroll: whether to unroll the loop in the graph (`T` must be known).
+
+    Returns:
+        List of outputs, `(B, T, ...)`, in the order of the sequences also where the
+        loop goes backwards; and the list of the last states.
+    """
+    if unroll or keras.backend.backend() == "torch":
+        return _scan_unrolled(step, sequences, states, go_backwards)
+    count = ops.shape(sequences[0])[1]
+    times = ops.arange(count, dtype="int32")
+    times = count - 1 - times if go_backwards else times
+
+    def step_at(time, states):
+        time = time[0, 0]
+        inputs = [ops.take(sequence, time, axis=1) for sequence in sequences]
+        outputs, states = step(inputs, states)
+        return tuple(outputs), states
+
+    times = ops.reshape(times, (1, count, 1))
+    _, outputs, states = _run(step_at, times, states)
+    if go_backwards:
+        outputs = [ops.flip(output, axis=1) for output in outputs]
+    return list(outputs), states
+
+
+def _scan_unrolled(step, sequences, states, go_backwards):
+    times = list(range(_known_steps(sequences[0])))
+    all_outputs = []
+    for time in reversed(times) if go_backwards else times:
+        inputs = [sequence[:, time] for sequence in sequences]
+        outputs, states = step(inputs, states)
+        all_outputs.append(outputs)
+    if go_backwards:
+        all_outputs.reverse()
+    return [ops.stack(parts, axis=1) for parts in zip(*all_outputs)], list(states)
+
+
 def hold_masked(outputs, mask, zero_output_for_mask=False):
     """Repeats the output of the last real step where the mask is `False`.
 
@@ -128,20 +177,24 @@ def _run(step, sequences, states):
 
 
 def _run_unrolled(step, sequences, states):
-    if sequences.shape[1] is None:
-        raise ValueError(
-            "A loop over an unknown number of time steps cannot be unrolled. "
-            f"Received sequences of shape {tuple(sequences.shape)}. Give the "
-            "number of steps, or pass `unroll=False`."
-        )
     all_outputs = []
-    for index in range(sequences.shape[1]):
+    for index in range(_known_steps(sequences)):
         outputs, states = step(sequences[:, index], states)
         all_outputs.append(outputs)
     stacked = tree.map_structure(
         lambda *outputs: ops.stack(outputs, axis=1), *all_outputs
     )
     return outputs, stacked, list(states)
+
+
+def _known_steps(sequences):
+    if sequences.shape[1] is None:
+        raise ValueError(
+            "A loop over an unknown number of time steps cannot be unrolled. "
+            f"Received sequences of shape {tuple(sequences.shape)}. Give the "
+            "number of steps, or pass `unroll=False`."
+        )
+    return sequences.shape[1]
 
 
 def _masked_step(step, zeros, zero_output_for_mask):

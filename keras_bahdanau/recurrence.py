@@ -10,7 +10,7 @@ compute the same.
 
 from keras import ops
 
-from keras_bahdanau.loop import run_steps
+from keras_bahdanau.loop import scan_steps
 from keras_bahdanau.scores import additive_scores, masked_softmax
 
 
@@ -36,8 +36,7 @@ def gru_states(projected, states, kernels, masks=None, unroll=False):
     Reference: Cho et al. 2014 (arXiv 1406.1078), in Keras' convention of `z`.
     """
     count, units = len(states), states[0].shape[-1]
-    holds = None if masks is None else [_holds(mask, projected[0]) for mask in masks]
-    width = 3 * units + (masks is not None)
+    holds = [] if masks is None else [_holds(mask, projected[0]) for mask in masks]
 
     @ops.custom_gradient
     def run(*arguments):
@@ -48,15 +47,11 @@ def gru_states(projected, states, kernels, masks=None, unroll=False):
         def step(inputs, states):
             outputs = []
             for index, (one, state) in enumerate(zip(steps, states, strict=True)):
-                part = inputs[:, index * width : (index + 1) * width]
-                hold = None if masks is None else part[:, 3 * units :]
-                outputs += one(part[:, : 3 * units], state, hold)
-            return tuple(outputs), outputs[::3]
+                hold = inputs[count + index] if holds else None
+                outputs += one(inputs[index], state, hold)
+            return outputs, outputs[::3]
 
-        parts = projected
-        if holds is not None:
-            parts = [part for both in zip(projected, holds) for part in both]
-        _, outputs, _ = run_steps(step, _join(parts), list(states), unroll=unroll)
+        outputs, _ = scan_steps(step, [*projected, *holds], list(states), unroll=unroll)
         found = [outputs[3 * index : 3 * index + 3] for index in range(count)]
 
         def grad(*args, upstream=None):
@@ -118,8 +113,8 @@ def attentive_states(
     Reference: Bahdanau, Cho and Bengio 2014, appendix A.1.2.
     """
     units = state.shape[-1]
-    drops = 3 * units + (sequence_mask is not None)
-    hold = None if sequence_mask is None else _holds(sequence_mask, projected)
+    holds = [] if sequence_mask is None else [_holds(sequence_mask, projected)]
+    drops = [] if dropout_mask is None else [dropout_mask]
 
     @ops.custom_gradient
     def run(projected, state, keys, gate_memory, query_kernel, kernel, score_vector):
@@ -129,16 +124,14 @@ def attentive_states(
         def step(inputs, states):
             (state,) = states
             weights, query, recurrent = look(state)
-            used = weights
-            if dropout_mask is not None:
-                used = weights * inputs[:, drops:]
-            hold = None if sequence_mask is None else inputs[:, 3 * units : drops]
-            gates = inputs[:, : 3 * units] + _weighted_sum(used, gate_memory)
+            used = weights * inputs[-1] if drops else weights
+            gates = inputs[0] + _weighted_sum(used, gate_memory)
+            hold = inputs[1] if holds else None
             new_state, gate, candidate = update(gates, recurrent, state, factor, hold)
-            return (new_state, weights, gate, candidate, query), [new_state]
+            return [new_state, weights, gate, candidate, query], [new_state]
 
-        parts = [part for part in (projected, hold, dropout_mask) if part is not None]
-        _, found, _ = run_steps(step, _join(parts), [state], unroll=unroll)
+        sequences = [projected, *holds, *drops]
+        found, _ = scan_steps(step, sequences, [state], unroll=unroll)
         arguments = (state, keys, gate_memory, query_kernel, kernel, score_vector)
 
         def grad(*args, upstream=None):
@@ -206,71 +199,55 @@ def _look(query_kernel, kernel, keys, score_vector, memory_mask, factor):
     return look
 
 
-def _slopes(gate, candidate, previous, factor):
-    """What the gradient of a new state is multiplied by, for the gates and below.
-
-    Returns `(B, T, 5U)`: the factors for `dz`, `dr` and `dh`, then `z` and `r`.
-    """
-    units = candidate.shape[-1]
-    keep, reset = gate[..., :units], gate[..., units:]
-    change = 1 - keep
-    return _join(
-        [
-            (previous - candidate) * keep * change,
-            _scaled(previous, factor, True) * reset * (1 - reset),
-            change * (1 - ops.square(candidate)),
-            keep,
-            reset,
-        ]
-    )
-
-
 def _gru_backward(kernel, factor):
-    """Returns the step back from `ds_t`: what reaches gates and the state before."""
+    """Returns the step back from `ds_t`: what reaches the gates and the state before.
+
+    Of the latter the part that went through `U_zr` is left to the caller.
+    """
     units = kernel.shape[0]
     candidate_kernel = ops.transpose(kernel[:, 2 * units :])
 
-    def back(d_state, slopes):
-        d_keep = d_state * slopes[:, :units]
-        d_candidate = d_state * slopes[:, 2 * units : 3 * units]
-        d_product = ops.matmul(d_candidate, candidate_kernel)
-        d_reset = d_product * slopes[:, units : 2 * units]
-        kept = d_state * slopes[:, 3 * units : 4 * units]
-        through = _scaled(d_product * slopes[:, 4 * units : 5 * units], factor)
-        return _join([d_keep, d_reset, d_candidate]), kept + through
+    def back(d_state, previous, gate, candidate):
+        keep, reset = gate[:, :units], gate[:, units:]
+        d_new = d_state * (1 - keep)
+        d_candidate = d_new * (1 - ops.square(candidate))
+        d_keep = d_new * (previous - candidate) * keep
+        d_product = _scaled(ops.matmul(d_candidate, candidate_kernel), factor)
+        d_reset = d_product * previous * reset * (1 - reset)
+        d_before = d_state * keep + d_product * reset
+        return ops.concatenate([d_keep, d_reset, d_candidate], axis=-1), d_before
 
     return back
 
 
 def _gru_gradients(upstream, found, states, kernels, unroll):
     """The gradients of `projected`, `states` and `kernels` of `gru_states`."""
-    units = states[0].shape[-1]
+    count, units = len(states), states[0].shape[-1]
     previous = [_shifted(state, out[0]) for state, out in zip(states, found)]
-    parts = []
+    sequences = []
     for index, (before, (_, gate, candidate)) in enumerate(zip(previous, found)):
-        parts.append(upstream[..., index * units : (index + 1) * units])
-        parts.append(_slopes(gate, candidate, before, None))
+        sequences.append(upstream[..., index * units : (index + 1) * units])
+        sequences += [before, gate, candidate]
     backs = [_gru_backward(kernel, None) for kernel in kernels]
     gate_kernels = [ops.transpose(kernel[:, : 2 * units]) for kernel in kernels]
 
     def step(inputs, d_states):
         d_gates, d_before = [], []
         for index, d_state in enumerate(d_states):
-            part = inputs[:, index * 6 * units : (index + 1) * 6 * units]
-            d_gate, d_state = backs[index](d_state + part[:, :units], part[:, units:])
+            d_out, *parts = inputs[4 * index : 4 * index + 4]
+            d_gate, d_state = backs[index](d_state + d_out, *parts)
             d_more = ops.matmul(d_gate[:, : 2 * units], gate_kernels[index])
             d_gates.append(d_gate)
             d_before.append(d_state + d_more)
-        return tuple(d_gates), d_before
+        return d_gates, d_before
 
     zeros = [ops.zeros_like(state) for state in states]
-    _, d_gates, d_states = run_steps(
-        step, _join(parts), zeros, go_backwards=True, unroll=unroll
+    d_gates, d_states = scan_steps(
+        step, sequences, zeros, go_backwards=True, unroll=unroll
     )
-    d_gates = [ops.flip(d_gate, axis=1) for d_gate in d_gates]
     d_kernels = [
-        _kernel_gradient(before, out[1], d_gate)
-        for before, out, d_gate in zip(previous, found, d_gates)
+        _kernel_gradient(previous[index], found[index][1], d_gates[index])
+        for index in range(count)
     ]
     return (*d_gates, *d_states, *d_kernels)
 
@@ -279,31 +256,23 @@ def _attentive_gradients(upstream, found, arguments, dropout_mask, factor, unrol
     """The gradients of the arguments of `run` in `attentive_states`."""
     state, keys, gate_memory, query_kernel, kernel, score_vector = arguments
     states, weights, gate, candidate, query = found
-    units, attention_units = query_kernel.shape
-    size, wide = ops.shape(keys)[1], score_vector.dtype
+    units, wide = state.shape[-1], score_vector.dtype
     previous = _shifted(state, states)
-    parts = [upstream[..., :units], _slopes(gate, candidate, previous, factor)]
-    parts += [query, weights, upstream[..., units:]]
-    parts += [] if dropout_mask is None else [dropout_mask]
+    sequences = [previous, gate, candidate, query, weights]
+    sequences += [upstream[..., :units], upstream[..., units:]]
+    sequences += [] if dropout_mask is None else [dropout_mask]
     back = _gru_backward(kernel, factor)
-    query_kernel = ops.transpose(query_kernel)
-    gate_kernel = ops.transpose(kernel[:, : 2 * units])
-    both = ops.concatenate([query_kernel, gate_kernel], axis=0)
+    back_to_state = _look_backward(query_kernel, kernel, factor)
 
     def step(inputs, carried):
         d_state, d_keys, d_vector = carried
-        end = 6 * units + attention_units
-        slopes, query = inputs[:, units : 6 * units], inputs[:, 6 * units : end]
-        weights, d_out = (
-            inputs[:, end : end + size],
-            inputs[:, end + size : end + 2 * size],
-        )
-        d_gates, d_before = back(d_state + inputs[:, :units], slopes)
+        previous, gate, candidate, query, weights, d_out, d_more, *drop = inputs
+        d_gates, d_before = back(d_state + d_out, previous, gate, candidate)
         d_weights = _dot(gate_memory, d_gates)
-        if dropout_mask is not None:
-            d_weights = d_weights * inputs[:, end + 2 * size :]
+        if drop:
+            d_weights = d_weights * drop[0]
         weights = ops.cast(weights, wide)
-        d_weights = ops.cast(d_weights + d_out, wide)
+        d_weights = ops.cast(d_weights + d_more, wide)
         mean = ops.sum(weights * d_weights, axis=-1, keepdims=True)
         d_scores = weights * (d_weights - mean)
         hidden = ops.cast(ops.tanh(ops.expand_dims(query, 1) + keys), wide)
@@ -311,21 +280,14 @@ def _attentive_gradients(upstream, found, arguments, dropout_mask, factor, unrol
         d_query = ops.cast(score_vector * ops.sum(d_hidden, axis=1), query.dtype)
         d_keys = d_keys + d_hidden
         d_vector = d_vector + _weighted_sum(d_scores, hidden)
-        if factor is None:
-            d_products = _join([d_query, d_gates[:, : 2 * units]])
-            d_before = d_before + ops.matmul(d_products, both)
-        else:
-            d_before = d_before + ops.matmul(d_query, query_kernel)
-            d_more = ops.matmul(d_gates[:, : 2 * units], gate_kernel)
-            d_before = d_before + _scaled(d_more, factor)
-        return (d_gates, d_query), [d_before, d_keys, d_vector]
+        d_before = d_before + back_to_state(d_query, d_gates[:, : 2 * units])
+        return [d_gates, d_query], [d_before, d_keys, d_vector]
 
     zeros = [ops.zeros_like(state), ops.zeros_like(keys, dtype=wide)]
     zeros.append(ops.zeros_like(query[:, 0], dtype=wide))
-    _, outputs, (d_state, d_keys, d_vector) = run_steps(
-        step, _join(parts), zeros, go_backwards=True, unroll=unroll
+    (d_gates, d_query), (d_state, d_keys, d_vector) = scan_steps(
+        step, sequences, zeros, go_backwards=True, unroll=unroll
     )
-    d_gates, d_query = (ops.flip(part, axis=1) for part in outputs)
     used = weights if dropout_mask is None else weights * dropout_mask
     return (
         d_gates,
@@ -336,6 +298,21 @@ def _attentive_gradients(upstream, found, arguments, dropout_mask, factor, unrol
         _kernel_gradient(_scaled(previous, factor, True), gate, d_gates),
         ops.sum(d_vector, axis=0),
     )
+
+
+def _look_backward(query_kernel, kernel, factor):
+    """Returns what reaches a state through `W_a` and `U_zr`."""
+    query_kernel = ops.transpose(query_kernel)
+    gate_kernel = ops.transpose(kernel[:, : 2 * kernel.shape[0]])
+    both = ops.concatenate([query_kernel, gate_kernel], axis=0)
+
+    def back(d_query, d_gates):
+        if factor is None:
+            return ops.matmul(ops.concatenate([d_query, d_gates], axis=-1), both)
+        d_state = _scaled(ops.matmul(d_gates, gate_kernel), factor)
+        return ops.matmul(d_query, query_kernel) + d_state
+
+    return back
 
 
 def _kernel_gradient(previous, gate, d_gates):
