@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_bahdanau.loop import run_steps
 from keras_bahdanau.losses import mean_loss, standardize_tokens
+from keras_bahdanau.scores import largest_of
 from keras_bahdanau.weights import check_count
 
 
@@ -54,8 +55,9 @@ def output_losses(
     >>> f"{float(total):.4f}"  # 3 log 4
     '4.1589'
     """
-    if bias is None:
-        bias = ops.zeros((kernel.shape[-1],), kernel.dtype)
+    # A reshape reads what may be a variable.
+    kernel = ops.reshape(kernel, kernel.shape)
+    bias = ops.zeros_like(kernel[0]) if bias is None else ops.reshape(bias, (-1,))
     columns = [hidden, ops.expand_dims(labels, -1), ops.expand_dims(weights, -1)]
     packed = ops.concatenate([ops.cast(part, "float32") for part in columns], axis=-1)
     packed, count = _in_chunks(packed, num_chunks)
@@ -99,7 +101,7 @@ def _chunk_step(kernel, bias, label_smoothing, with_gradient):
         rows = ops.cast(inputs[:, :-2], dtype)
         label = ops.cast(inputs[:, -2:-1], "int32")
         logits = ops.cast(ops.matmul(rows, kernel) + bias, "float32")
-        largest = ops.max(logits, axis=-1, keepdims=True)
+        largest = largest_of(logits)
         powers = ops.exp(logits - largest)
         total = ops.sum(powers, axis=-1, keepdims=True)
         picked = ops.take_along_axis(logits, label, axis=-1)
@@ -129,9 +131,10 @@ def _chunk_step(kernel, bias, label_smoothing, with_gradient):
 def sampled_losses(hidden, labels, kernel, bias, num_sampled, seed=None):
     """The cross-entropy against a sample of the vocabulary, for training.
 
-        l_n = log(sum_{v in {y_n} + sample} exp(z_nv - log c_v)) - z_ny + log c_y
+        l_n = log(exp(z_ny) + sum_v exp(z_nv) / c_v) - z_ny,   v sampled, not y_n
 
-    with `c_v` how often `v` is expected among the sampled. Words are drawn in
+    with `c_v` how often `v` is expected among the sampled, so that the sum has the
+    same mean as the sum over all words but the label. Words are drawn in
     proportion to `log(1 + 1 / (v + 1))`, which is right where ids go by falling
     frequency, as those of `keras_bahdanau.tf` do. One sample serves all tokens.
 
@@ -143,26 +146,23 @@ def sampled_losses(hidden, labels, kernel, bias, num_sampled, seed=None):
     Returns:
         Losses `(N,)`, in `float32`.
 
-    Reference: Jean, Cho, Memisevic and Bengio 2015 (arXiv 1412.2007), section 3.
+    Reference: Jean, Cho, Memisevic and Bengio 2015 (arXiv 1412.2007), section 3,
+    who weigh the label as the others.
     """
     size = kernel.shape[-1]
     drawn = keras.random.uniform((num_sampled,), seed=seed, dtype="float32")
     drawn = ops.exp(drawn * math.log(size + 1.0)) - 1.0
     drawn = ops.minimum(ops.cast(drawn, "int32"), size - 1)
 
-    def expected(words):
-        words = ops.cast(words, "float32")
-        share = ops.log1p(1.0 / (words + 1.0)) / math.log(size + 1.0)
-        return ops.log(share * num_sampled)
-
+    share = ops.log1p(1.0 / (ops.cast(drawn, "float32") + 1.0)) / math.log(size + 1.0)
     transposed = ops.transpose(kernel)
     others = ops.matmul(hidden, ops.transpose(ops.take(transposed, drawn, axis=0)))
     own = ops.sum(hidden * ops.take(transposed, labels, axis=0), axis=-1)
     if bias is not None:
         others = others + ops.take(bias, drawn)
         own = own + ops.take(bias, labels)
-    own = ops.cast(own, "float32") - expected(labels)
-    others = ops.cast(others, "float32") - expected(drawn)
+    own = ops.cast(own, "float32")
+    others = ops.cast(others, "float32") - ops.log(share * num_sampled)
     # A label that was drawn is not one of the others.
     same = ops.equal(ops.expand_dims(labels, -1), drawn)
     others = ops.where(same, -1e30, others)

@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from keras_bahdanau.scores import largest_of
+
 
 class _MaskOf(keras.layers.Layer):
     """Returns the Keras mask of a tensor, or `None`.
@@ -81,11 +83,12 @@ def _crossentropy(labels, logits, label_smoothing):
     shape is made once.
     """
     size = logits.shape[-1]
+    logits = ops.reshape(logits, ops.shape(logits))  # reads what may be a variable
     label = ops.expand_dims(labels, -1)
 
     @ops.custom_gradient
     def losses_of(logits):
-        largest = ops.max(logits, axis=-1, keepdims=True)
+        largest = largest_of(logits)
         powers = ops.exp(logits - largest)
         total = ops.sum(powers, axis=-1, keepdims=True)
         picked = ops.take_along_axis(logits, label, axis=-1)

@@ -60,6 +60,7 @@ def gru_states(projected, states, kernels, masks=None, unroll=False):
 
         return _join([out for out, _, _ in found]), grad
 
+    states = [ops.reshape(state, (-1, units)) for state in states]
     joined = run(*projected, *states, *kernels)
     return [joined[..., index * units : (index + 1) * units] for index in range(count)]
 
@@ -142,6 +143,8 @@ def attentive_states(
 
         return _join(found[:2]), grad
 
+    # A reshape reads what may be a variable, the state of a stateful layer.
+    state = ops.reshape(state, (-1, units))
     joined = run(projected, state, keys, gate_memory, *kernels, score_vector)
     return joined[..., :units], joined[..., units:]
 
@@ -172,7 +175,8 @@ def _gru_update(candidate_kernel):
         candidate = ops.tanh(
             gates[:, 2 * units :] + ops.matmul(reset, candidate_kernel)
         )
-        new_state = candidate + gate[:, :units] * (state - candidate)
+        keep = gate[:, :units]
+        new_state = keep * state + (1 - keep) * candidate
         return new_state, gate, candidate
 
     return update

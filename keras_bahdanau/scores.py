@@ -79,6 +79,14 @@ def additive_scores(query, keys, score_kernel, bias=None):
     return ops.sum(ops.cast(hidden, wide) * ops.cast(score_kernel, wide), -1)
 
 
+def largest_of(values):
+    """The largest of the last axis, `(..., 1)`; of an empty batch nothing, unlike
+    `ops.max`, which refuses one."""
+    if 0 in values.shape[:-1]:
+        return values[..., :1]
+    return ops.max(values, axis=-1, keepdims=True)
+
+
 def wide_dtype(dtype):
     """The dtype for scores and softmax: `float64` for it, else `float32`."""
     return (

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops, tree
 
+from keras_bahdanau.scores import largest_of
 from keras_bahdanau.weights import check_count
 
 NEVER = -float("inf")
@@ -446,7 +447,7 @@ def first_of_largest(scores):
         return _first_of_largest(scores)[1]
     leading = ops.shape(scores)[:-1]
     whole = ops.reshape(scores[..., : blocks * BLOCK], (*leading, blocks, BLOCK))
-    block = _first_of_largest(ops.max(whole, axis=-1))[1]
+    block = _first_of_largest(ops.squeeze(largest_of(whole), -1))[1]
     place = ops.expand_dims(ops.expand_dims(block, -1), -1)
     largest = ops.squeeze(ops.take_along_axis(whole, place, axis=-2), -2)
     value, index = _first_of_largest(largest)
@@ -459,7 +460,8 @@ def first_of_largest(scores):
 
 def _first_of_largest(scores):
     size = ops.shape(scores)[-1]
-    largest = ops.max(scores, axis=-1, keepdims=True)
+    largest = largest_of(scores)
     words = ops.arange(size, dtype="int32")
-    index = ops.min(ops.where(scores < largest, size, words), axis=-1)
-    return ops.squeeze(largest, -1), index
+    # The least index, as the largest of its negatives.
+    index = -largest_of(-ops.where(scores < largest, size, words))
+    return ops.squeeze(largest, -1), ops.squeeze(index, -1)

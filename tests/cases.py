@@ -473,9 +473,35 @@ MODELS = [
     ),
 ]
 
+FUSED_LOSS = Case(
+    "FusedLossModel",
+    lambda: kb.FusedLossModel(
+        kb.RNNSearch(SOURCE_V, TARGET_V, embedding_dim=M, units=U, readout_units=E)
+    ),
+    {
+        "source_ids": Spec(("S",), below=SOURCE_V, masked=True),
+        "target_ids": Spec(("T",), below=TARGET_V, masked=True),
+    },
+    outputs=(("T", E),),
+    weights=sum(
+        (
+            EMBEDDINGS,
+            3 * gru(M),
+            U * (U + 1),
+            3 * U * 2 * U,
+            U * (U + 2 * U + 1),
+            readout_weights(2 * U),
+        )
+    ),
+    call=lambda layer, tensors: layer(tensors),
+    build=lambda layer, shapes: layer.build(shapes),
+    trains=False,
+)
+
 OURS = [
     *ATTENTIONS,
     FIXED,
+    FUSED_LOSS,
     *ENCODERS,
     *BRIDGES,
     *READOUTS,

@@ -28,7 +28,13 @@ LAYERS = [
     "StateBridge",
     "TokenDropout",
 ]
-MODELS = ["RNNEncoderDecoder", "RNNEnsemble", "RNNSearch", "SequenceTagger"]
+MODELS = [
+    "FusedLossModel",
+    "RNNEncoderDecoder",
+    "RNNEnsemble",
+    "RNNSearch",
+    "SequenceTagger",
+]
 LOSSES_AND_METRICS = [
     "CRFNegativeLogLikelihood",
     "Perplexity",

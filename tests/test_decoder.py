@@ -331,16 +331,24 @@ def plain_rnn_loss(cell):
     return loss
 
 
-def attentive_rnn_loss(cell):
-    layer = kb.AttentiveRNN(cell, return_sequences=True)
+def attentive_rnn_loss(cell, fused=False):
+    layer = kb.AttentiveRNN(cell, return_sequences=True, fused=fused)
     return lambda x, memory: ops.sum(layer(x, memory))
 
 
-def masked_loss(cell):
-    layer = kb.AttentiveRNN(cell, return_sequences=True)
+def fused_loss(cell):
+    return attentive_rnn_loss(cell, fused=True)
+
+
+def masked_loss(cell, fused=False):
+    layer = kb.AttentiveRNN(cell, return_sequences=True, fused=fused)
     return lambda x, memory: ops.sum(
         layer(x, memory, mask=TARGET_MASK[:, : x.shape[1]])
     )
+
+
+def fused_masked_loss(cell):
+    return masked_loss(cell, fused=True)
 
 
 def careless_loss(cell):
@@ -373,6 +381,26 @@ def test_no_step_keeps_a_copy_of_the_memory_or_of_a_weight(make_loss):
     if make_loss is not plain_rnn_loss or BACKEND != "tensorflow":
         weights = {tuple(variable.shape) for variable in cell.weights}
         assert not weights & kept
+
+
+@pytest.mark.parametrize(
+    "make_loss", [fused_loss, fused_masked_loss], ids=["fused", "masked"]
+)
+def test_the_fused_loop_keeps_no_tanh_either(make_loss):
+    cell = built_cell()
+    kept = kept_by_the_loop(make_loss(cell), values(B, T, M), values(B, S, D))
+    assert not {(B, S, A), (B, S, D)} & kept
+    assert not {tuple(variable.shape) for variable in cell.weights} & kept
+
+
+@pytest.mark.tf_only
+@pytest.mark.parametrize(
+    "make_loss", [fused_loss, fused_masked_loss], ids=["fused", "masked"]
+)
+def test_nor_does_it_with_xla(make_loss):
+    made = sizes_made_by_xla(make_loss(built_cell()), values(B, T, M), values(B, S, D))
+    assert T * B * (U + S) in made  # the states and weights of all steps
+    assert not {T * B * S * A, T * B * S * D} & made
 
 
 @pytest.mark.tf_only
