@@ -128,7 +128,7 @@ def forward_gflop(options):
     step += options.src_len * 2 * units
     step += (3 * units + options.emb) * 2 * options.readout
     step += options.readout * options.vocab
-    return round(2e-9 * (total + words * step), 3)
+    return round(2e-9 * (total + words * step), 6)
 
 
 def busy_seconds():

@@ -16,7 +16,9 @@ def make_model(options, jit_compile):
 
     import keras_bahdanau as kb
 
-    keras.utils.set_random_seed(options.seed)
+    if options.backend == "tensorflow":
+        # On other backends it would import TensorFlow, with its half a gigabyte.
+        keras.utils.set_random_seed(options.seed)
     if options.dtype != "float32":
         keras.config.set_dtype_policy(options.dtype)
     model = kb.RNNSearch(
