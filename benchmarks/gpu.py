@@ -20,6 +20,9 @@ import statistics
 import time
 import types
 
+import gpu_corpus
+import gpu_golden
+import gpu_summary
 import harness
 import numpy as np
 
@@ -28,9 +31,7 @@ PRECISIONS = ("float32", "tf32", "mixed_bfloat16")
 LOSSES = ("plain", "fused")
 # TFLOP/s of products, dense. Source: NVIDIA H200 datasheet.
 H200_PEAKS = {"float32": 67, "tf32": 494, "mixed_bfloat16": 989}
-PAPER_UPDATES, PAPER_HOURS, TARGET_MS = 667_000, 252, 15
 EXACT = 1e-5
-UNKNOWN, START, END = 1, 2, 3
 SIZES = {
     "paper": {
         "net": {**harness.PAPER, "readout": 500},
@@ -149,104 +150,6 @@ def paper_model(options):
 # exact
 
 
-def gru_kernels(weights, prefix):
-    """A GRU's kernels in Keras' order; Keras' update gate is the other way round."""
-
-    def joined(letter):
-        z, r, h = (
-            np.array(weights[f"{prefix}_{letter}{gate}"]).T for gate in ("_z", "_r", "")
-        )
-        return np.concatenate([-z, r, h], axis=-1)
-
-    letters = [letter for letter in "WUC" if f"{prefix}_{letter}" in weights]
-    return {letter: joined(letter) for letter in letters}
-
-
-def golden_model(content, step_order):
-    """`RNNSearch` with the golden weights; ids are one higher, biases are 0."""
-    import keras
-
-    import keras_bahdanau as kb
-
-    sizes, weights = content["sizes"], content["weights_in"]
-    words = sizes["vocabulary"] + 1
-    model = kb.RNNSearch(
-        words,
-        words,
-        embedding_dim=sizes["embedding"],
-        units=sizes["hidden"],
-        attention_units=sizes["alignment"],
-        readout_units=sizes["maxout"],
-        step_order=step_order,
-        dropout=0.0,
-    )
-    model.build()
-    for variable in model.weights:
-        variable.assign(keras.ops.zeros(variable.shape, variable.dtype))
-    encoder, cell = model.encoder.layers[0], model.decoder.cell
-    matrices = {
-        "E_src": model.source_embedding.embeddings,
-        "E_tgt": model.target_embedding.embeddings,
-        "W_o": model.readout.output_kernel,
-        "W_s": model.bridge.kernel,
-        "W_a": cell.attention.query_kernel,
-        "U_a": cell.attention.key_kernel,
-        "v_a": cell.attention.score_kernel,
-        "U_o": model.readout.state_kernel,
-        "V_o": model.readout.embedding_kernel,
-        "C_o": model.readout.context_kernel,
-    }
-    for name, variable in matrices.items():
-        value = np.array(weights[name])
-        if name in ("E_src", "E_tgt", "W_o"):
-            value = np.pad(value, ((1, 0), (0, 0)))
-        variable.assign(value if name.startswith("E_") else value.T)
-    parts = {"fwd": encoder.forward_layer.cell, "bwd": encoder.backward_layer.cell}
-    for prefix, part in {**parts, "dec": cell}.items():
-        kernels = gru_kernels(weights, prefix)
-        part.kernel.assign(kernels["W"])
-        part.recurrent_kernel.assign(kernels["U"])
-        if "C" in kernels:
-            part.context_kernel.assign(kernels["C"])
-    return model
-
-
-def golden_differences(content):
-    """The largest difference of each intermediate of the forward pass."""
-    import keras
-
-    lengths = np.array(content["source_lengths"])
-    mask = np.arange(content["sizes"]["source"]) < lengths[:, None]
-    source = np.where(mask, np.array(content["source_ids"]) + 1, 0)
-    target = np.array(content["target_input_ids"]) + 1
-    found = {}
-    for reads, step_order in (
-        ("previous", "look_generate_update"),
-        ("current", "look_update_generate"),
-    ):
-        model = golden_model(content, step_order)
-        logits = model({"source_ids": source, "target_ids": target})
-        found[f"logits_{reads}_state"] = logits[..., 1:]
-    # Of the last model, whose decoder gives the new states.
-    memory, states = model.encode(source)
-    outputs, contexts, weights = model.decoder(
-        model.target_embedding(target),
-        memory["values"],
-        initial_state=states,
-        memory_mask=memory["mask"],
-    )
-    found |= {"annotations": memory["values"], "s0": states[0], "states": outputs}
-    found |= {"contexts": contexts, "weights": weights}
-    return {
-        name: float(
-            np.abs(
-                keras.ops.convert_to_numpy(value) - np.array(content["expected"][name])
-            ).max()
-        )
-        for name, value in found.items()
-    }
-
-
 def run_exact(args, emit):
     """Compares one forward pass with the golden values."""
     if args.golden is None:
@@ -255,7 +158,7 @@ def run_exact(args, emit):
     content = json.loads(args.golden.read_text(encoding="utf-8"))
     for precision in PRECISIONS[:2]:
         set_precision(args.backend, precision)
-        differences = golden_differences(content)
+        differences = gpu_golden.golden_differences(content)
         largest = max(differences.values())
         emit(
             part="exact",
@@ -424,57 +327,6 @@ def run_decode(args, emit):
 # train
 
 
-def make_vocabulary(sentences):
-    """Ids of words from 4 on, by falling frequency."""
-    words, counts = np.unique(np.concatenate(sentences), return_counts=True)
-    order = np.argsort(-counts, kind="stable")
-    return {str(words[place]): 4 + rank for rank, place in enumerate(order)}
-
-
-def to_ids(sentences, vocabulary, length):
-    """Ids `(N, length)`, the end token behind each sentence, then padding."""
-    ids = np.zeros((len(sentences), length), "int32")
-    for row, words in zip(ids, sentences):
-        known = [vocabulary.get(word, UNKNOWN) for word in words]
-        row[: len(words) + 1] = [*known, END]
-    return ids
-
-
-def make_corpus(size):
-    """Inputs and labels for training, the same held out, and the two vocabularies."""
-    from keras_bahdanau import grammar
-
-    count = size["train_pairs"]
-    pairs = grammar.sample_corpus(count + size["held_out"], seed=0)
-    sides, vocabularies = [], []
-    for side in ("source", "target"):
-        sentences = [getattr(pair, side).split() for pair in pairs]
-        vocabulary = make_vocabulary(sentences[:count])
-        length = 1 + max(map(len, sentences))
-        sides.append(to_ids(sentences, vocabulary, length))
-        vocabularies.append(vocabulary)
-    source, labels = sides
-    target = np.roll(labels, 1, axis=1)
-    target[:, 0] = START
-    target[labels == 0] = 0
-    inputs = {"source_ids": source, "target_ids": target}
-
-    def part(rows):
-        return {key: ids[rows] for key, ids in inputs.items()}, labels[rows]
-
-    return part(slice(0, count)), part(slice(count, None)), vocabularies
-
-
-def endless(inputs, labels, batch):
-    """Batches in random order, of one size."""
-    generator = np.random.default_rng(0)
-    while True:
-        order = generator.permutation(len(labels))
-        for start in range(0, len(order) - batch + 1, batch):
-            rows = order[start : start + batch]
-            yield {key: ids[rows] for key, ids in inputs.items()}, labels[rows]
-
-
 def run_train(args, emit):
     """Trains for some time and says what became of 500 sentences held out."""
     import keras_bahdanau as kb
@@ -482,7 +334,7 @@ def run_train(args, emit):
     size = SIZES[args.size]
     seconds = args.seconds or size["seconds"]
     set_precision(args.backend, args.precision[0])
-    (inputs, labels), held_out, vocabularies = make_corpus(size)
+    (inputs, labels), held_out, vocabularies = gpu_corpus.make_corpus(size)
     model = kb.RNNSearch(
         *(4 + len(vocabulary) for vocabulary in vocabularies),
         embedding_dim=size["train_units"],
@@ -494,7 +346,10 @@ def run_train(args, emit):
         batch = min(100, size["held_out"])
         return model.evaluate(*held_out, batch_size=batch, verbose=0, return_dict=True)
 
-    before, batches = evaluate(), endless(inputs, labels, size["train_batch"])
+    before, batches = (
+        evaluate(),
+        gpu_corpus.endless(inputs, labels, size["train_batch"]),
+    )
     # The step is compiled before the clock starts.
     model.fit(batches, steps_per_epoch=3, shuffle=False, verbose=0)
     started, steps, chunk = time.perf_counter(), 0, size["train_steps"]
@@ -520,52 +375,6 @@ def run_train(args, emit):
 # reports
 
 
-def line_of(record):
-    """One line of text for a record."""
-    skipped = ("backend", "device", "versions", "size", "differences", "part")
-    cells = []
-    for key, value in record.items():
-        if key in skipped or value is None:
-            continue
-        if isinstance(value, dict):
-            value = ", ".join(f"{name} {number:.4g}" for name, number in value.items())
-            value = f"({value})"
-        elif isinstance(value, float):
-            value = f"{value:.6g}"
-        cells.append(f"{key} {value}")
-    return f"{record['backend']:5} {record['part']:6} {', '.join(cells)}"
-
-
-def print_hours(records):
-    """How long the paper's training would take at the best step."""
-    steps = [record for record in records if record["part"] == "step"]
-    if not steps:
-        return
-    best = min(steps, key=lambda record: min(record["ms"], record["fit_ms"]))
-    ms = min(best["ms"], best["fit_ms"])
-    hours = PAPER_UPDATES * ms / 3.6e6
-    target = PAPER_UPDATES * TARGET_MS / 3.6e6
-    print(
-        f"best step: {ms:.2f} ms ({best['backend']}, {best['precision']}, "
-        f"{best['loss']} loss, {best['size']} size); {PAPER_UPDATES:,} updates take "
-        f"{hours:.2f} hours (paper: {PAPER_HOURS} hours; target: {TARGET_MS} ms, "
-        f"{target:.2f} hours)"
-    )
-
-
-def summarize(path):
-    """Prints the records of a file as text."""
-    lines = path.read_text(encoding="utf-8").splitlines()
-    records = [json.loads(line) for line in lines if line.strip()]
-    if not records:
-        raise SystemExit("No part has finished.")
-    for described in sorted({(row["backend"], row["device"]) for row in records}):
-        print(f"{described[0]} on {described[1]}")
-    for record in records:
-        print(line_of(record))
-    print_hours(records)
-
-
 def make_emit(args, records):
     """The function that keeps a record, and prints it at once."""
     import keras
@@ -578,7 +387,7 @@ def make_emit(args, records):
     def emit(**record):
         record = {**common, **record}
         records.append(record)
-        print(line_of(record), flush=True)
+        print(gpu_summary.line_of(record), flush=True)
         if args.json:
             with args.json.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(record) + "\n")
@@ -619,7 +428,7 @@ def parse_arguments():
 def main():
     args = parse_arguments()
     if args.summary:
-        summarize(args.summary)
+        gpu_summary.summarize(args.summary)
         return
     os.environ["KERAS_BACKEND"] = args.backend
     records = []
@@ -632,7 +441,7 @@ def main():
     }
     for part in args.parts:
         runs[part](args, emit)
-    print_hours(records)
+    gpu_summary.print_hours(records)
     raise SystemExit(any(record.get("within") is False for record in records))
 
 

@@ -2,7 +2,7 @@
 
 python benchmarks/import_time.py --rounds 10
 
-Each import is a process of its own; the two take turns. Prints the medians and the ratio,
+Each import is a process of its own; the two take turns. Prints medians, their ratio,
 and one line of JSON.
 """
 
