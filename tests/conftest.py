@@ -21,6 +21,9 @@ import pytest
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 # No test may draw on a screen.
 os.environ.setdefault("MPLBACKEND", "Agg")
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # Threads of several workers wait for each other on few cores, those of torch most.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 if os.environ.get("KERAS_BACKEND") == "jax":
     # Most of the suite's time goes into compiling small programs that run once.
     os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
