@@ -25,17 +25,8 @@ import harness
 
 HERE = pathlib.Path(__file__).resolve().parent
 MODES = ("train", "greedy", "beam")
-TINY = {
-    "batch": 4,
-    "src-len": 6,
-    "tgt-len": 5,
-    "vocab": 50,
-    "emb": 8,
-    "units": 12,
-    "attn-units": 12,
-}
 CONFIGS = {
-    "tiny": {**TINY, "steps": 5, "warmup": 2},
+    "tiny": {**harness.TINY, "steps": 5, "warmup": 2},
     "small": {**harness.SIZES, "steps": 10, "warmup": 3},
     "paper": {**harness.PAPER, "steps": 2, "warmup": 1},
 }

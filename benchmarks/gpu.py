@@ -46,16 +46,7 @@ SIZES = {
         "seconds": 60,
     },
     "tiny": {
-        "net": {
-            "batch": 4,
-            "src-len": 6,
-            "tgt-len": 5,
-            "vocab": 50,
-            "emb": 8,
-            "units": 12,
-            "attn-units": 12,
-            "readout": 6,
-        },
+        "net": {**harness.TINY, "readout": 6},
         "steps": 4,
         "decode_steps": 2,
         "decode_batches": (3, 5),

@@ -25,6 +25,15 @@ SIZES = {
     "units": 256,
     "attn-units": 256,
 }
+TINY = {
+    "batch": 4,
+    "src-len": 6,
+    "tgt-len": 5,
+    "vocab": 50,
+    "emb": 8,
+    "units": 12,
+    "attn-units": 12,
+}
 PAPER = {
     "batch": 80,
     "src-len": 50,
@@ -59,6 +68,16 @@ def make_parser(description, modes=("train", "greedy", "beam")):
     parser.add_argument(
         "--backend", choices=("tensorflow", "jax", "torch"), default="tensorflow"
     )
+    return parser
+
+
+def step_parser(description):
+    """The options of what runs a whole step."""
+    parser = make_parser(description)
+    parser.add_argument("--jit", choices=("auto", "on", "off"), default="auto")
+    parser.add_argument("--loss", choices=("plain", "fused"), default="plain")
+    parser.add_argument("--chunks", type=int, default=8, help="of the fused loss")
+    parser.add_argument("--dtype", default="float32", help="a Keras dtype policy")
     return parser
 
 
@@ -129,6 +148,12 @@ def forward_gflop(options):
     step += (3 * units + options.emb) * 2 * options.readout
     step += options.readout * options.vocab
     return round(2e-9 * (total + words * step), 6)
+
+
+def words_per_second(batches, milliseconds):
+    """Real words of the target of a mean batch, in the time of a step."""
+    words = sum(int((labels != PAD).sum()) for _, labels in batches) / len(batches)
+    return round(1e3 * words / milliseconds, 1)
 
 
 def busy_seconds():

@@ -109,12 +109,7 @@ def compiled(function, jit_compile):
 
 
 def main():
-    parser = harness.make_parser(__doc__)
-    parser.add_argument("--jit", choices=("auto", "on", "off"), default="auto")
-    parser.add_argument("--loss", choices=("plain", "fused"), default="plain")
-    parser.add_argument("--chunks", type=int, default=8, help="of the fused loss")
-    parser.add_argument("--dtype", default="float32", help="a Keras dtype policy")
-    options = harness.parse(parser)
+    options = harness.parse(harness.step_parser(__doc__))
     on = options.backend == "jax" or options.jit == "on"
     model = make_model(options, on)
     batches = harness.make_batches(options)
@@ -122,9 +117,8 @@ def main():
     results, record = harness.timed(step, batches, options)
     if options.mode == "train":
         record |= {"loss_first": results[0], "loss_last": results[-1]}
-    words = sum(int((labels != harness.PAD).sum()) for _, labels in batches)
-    words = words / len(batches)
-    record["target_tokens_per_s"] = round(1e3 * words / record["median_ms_per_step"], 1)
+    milliseconds = record["median_ms_per_step"]
+    record["target_tokens_per_s"] = harness.words_per_second(batches, milliseconds)
     record["params"] = model.count_params()
     record["gflop_forward"] = harness.forward_gflop(options)
     harness.report("ours", options, record)

@@ -6,7 +6,9 @@ from typing import Any, NamedTuple
 from keras import ops, tree
 
 from keras_bahdanau.scores import largest_of
-from keras_bahdanau.search import BLOCK, NEVER, forbid
+from keras_bahdanau.search import NEVER, forbid
+
+BLOCK = 64  # words that are compared as one
 
 
 class Pool(NamedTuple):

@@ -155,9 +155,8 @@ def sampled_losses(hidden, labels, kernel, bias, num_sampled, seed=None):
     drawn = ops.minimum(ops.cast(drawn, "int32"), size - 1)
 
     share = ops.log1p(1.0 / (ops.cast(drawn, "float32") + 1.0)) / math.log(size + 1.0)
-    transposed = ops.transpose(kernel)
-    others = ops.matmul(hidden, ops.transpose(ops.take(transposed, drawn, axis=0)))
-    own = ops.sum(hidden * ops.take(transposed, labels, axis=0), axis=-1)
+    others = ops.matmul(hidden, ops.take(kernel, drawn, axis=1))
+    own = ops.sum(hidden * ops.transpose(ops.take(kernel, labels, axis=1)), axis=-1)
     if bias is not None:
         others = others + ops.take(bias, drawn)
         own = own + ops.take(bias, labels)
@@ -202,7 +201,8 @@ class FusedLossModel(keras.Model):
     itself for everything but `fit` and `evaluate`. Perplexity and accuracy come
     without asking (not in training with `num_sampled`).
 
-    Masking: labels of id 0 do not count.
+    Masking: labels of id 0 do not count. A label that is no word of the vocabulary
+    makes the loss NaN.
 
     Args:
         model: `RNNSearch` or `RNNEncoderDecoder`.
@@ -292,10 +292,14 @@ class FusedLossModel(keras.Model):
         weights = real
         if sample_weight is not None:
             weights = real * ops.cast(sample_weight, "float32")
-        labels = ops.reshape(labels, (-1,))
+        kernel, bias = self.model.readout.output_weights()
+        known = ops.logical_and(labels >= 0, labels < kernel.shape[-1])
+        # As in TokenCrossentropy: such a label makes the loss NaN, without a gradient.
+        strange = ops.any(ops.logical_and(real > 0, ops.logical_not(known)))
+        weights = ops.where(known, weights, 0.0)
+        labels = ops.reshape(ops.where(known, labels, 0), (-1,))
         rows = ops.reshape(hidden, (-1, hidden.shape[-1]))
         weights, real = ops.reshape(weights, (-1,)), ops.reshape(real, (-1,))
-        kernel, bias = self.model.readout.output_weights()
         if training and self.num_sampled is not None:
             losses = sampled_losses(
                 rows, labels, kernel, bias, self.num_sampled, self.seed_generator
@@ -304,7 +308,7 @@ class FusedLossModel(keras.Model):
         else:
             total, losses, behind = output_losses(
                 rows,
-                ops.where(real > 0, labels, 0),
+                labels,
                 weights,
                 kernel,
                 bias,
@@ -316,6 +320,7 @@ class FusedLossModel(keras.Model):
             right = ops.cast(behind <= 0, "float32")
             self.accuracy.update_state(right, sample_weight=real)
         loss = mean_loss(total, ops.sum(real))
+        loss = ops.where(strange, float("nan"), loss)
         for extra in self.losses:
             loss = loss + ops.cast(extra, loss.dtype)
         return loss

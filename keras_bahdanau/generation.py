@@ -98,7 +98,8 @@ class Generation(keras.Model):
         Returns:
             `SearchResult`.
         """
-        step_fn, states, from_logits = self._search_parts(source_ids)
+        num_samples = kwargs.get("num_samples") or 1
+        step_fn, states, from_logits = self._search_parts(source_ids, num_samples)
         kwargs["from_logits"] = from_logits
         return sample(step_fn, states, ops.shape(source_ids)[0], max_length, **kwargs)
 

@@ -12,7 +12,6 @@ from keras_bahdanau.scores import largest_of
 from keras_bahdanau.weights import check_count
 
 NEVER = -float("inf")
-BLOCK = 64  # words that are compared as one
 
 
 class SearchResult(NamedTuple):
@@ -438,30 +437,11 @@ def forbid(scores, forbidden_ids):
 def first_of_largest(scores):
     """The index of the largest of the last axis; of the first where several are.
 
-    It is `ops.argmax`, but of blocks first, in plain reductions, which XLA runs
-    several times faster on a CPU than one that carries values and indices.
+    It is `ops.argmax`, but in two plain reductions, which XLA runs several times
+    faster on a CPU than one that carries values and indices.
     """
     size = ops.shape(scores)[-1]
-    blocks = size // BLOCK if isinstance(size, int) else 0
-    if blocks < 2:
-        return _first_of_largest(scores)[1]
-    leading = ops.shape(scores)[:-1]
-    whole = ops.reshape(scores[..., : blocks * BLOCK], (*leading, blocks, BLOCK))
-    block = _first_of_largest(ops.squeeze(largest_of(whole), -1))[1]
-    place = ops.expand_dims(ops.expand_dims(block, -1), -1)
-    largest = ops.squeeze(ops.take_along_axis(whole, place, axis=-2), -2)
-    value, index = _first_of_largest(largest)
-    index = block * BLOCK + index
-    if size == blocks * BLOCK:
-        return index
-    last, behind = _first_of_largest(scores[..., blocks * BLOCK :])
-    return ops.where(last > value, blocks * BLOCK + behind, index)
-
-
-def _first_of_largest(scores):
-    size = ops.shape(scores)[-1]
-    largest = largest_of(scores)
     words = ops.arange(size, dtype="int32")
     # The least index, as the largest of its negatives.
-    index = -largest_of(-ops.where(scores < largest, size, words))
-    return ops.squeeze(largest, -1), ops.squeeze(index, -1)
+    index = ops.where(scores < largest_of(scores), -size, -words)
+    return -ops.squeeze(largest_of(index), -1)

@@ -6,6 +6,7 @@ import pytest
 from arrays import assert_close, numbers, values
 from gradients import gradients
 from keras import ops
+from traces import made_by_the_loop
 
 import keras_bahdanau as kb
 from keras_bahdanau.fused_loss import output_losses, sampled_losses
@@ -59,7 +60,7 @@ def test_losses_and_gradients_are_those_of_all_logits(chunks, smoothing):
 
 
 def test_no_tensor_has_the_size_of_all_logits():
-    """Read from the graph; torch, which has none, runs the same steps."""
+    """Read from graphs; with torch, which has none, from what is made."""
     backend = keras.backend.backend()
     sizes = set()
     arrays = values(24, L), values(L, V, seed=2), values(V, seed=3)
@@ -90,7 +91,9 @@ def test_no_tensor_has_the_size_of_all_logits():
                 sizes |= {tuple(out.shape) for out in node.outputs if out.shape.rank}
         assert (6, V) in sizes and (24, V) not in sizes
     else:
-        assert np.isfinite(float(total(*map(ops.convert_to_tensor, arrays))))
+        tensors = list(map(ops.convert_to_tensor, arrays))
+        assert made_by_the_loop(lambda: total(*tensors), (6, V))
+        assert not made_by_the_loop(lambda: total(*tensors), (24, V))
 
 
 def two_models(**options):
@@ -155,6 +158,19 @@ def test_training_on_a_sample_learns_and_is_evaluated_exactly():
     after = trainer.evaluate(IDS, TARGETS, verbose=0, return_dict=True)
     assert after["loss"] < 0.5 * before["loss"]
     np.testing.assert_allclose(np.log(after["perplexity"]), after["loss"], rtol=1e-4)
+
+
+@pytest.mark.parametrize("num_sampled", [None, 5])
+@pytest.mark.parametrize("label", [-1, 13])
+def test_a_label_that_is_no_word_makes_the_loss_nan_and_changes_little(
+    label, num_sampled
+):
+    trainer = kb.FusedLossModel(two_models()[0], num_sampled=num_sampled)
+    trainer.compile(keras.optimizers.SGD(0.1))
+    labels = TARGETS.copy()
+    labels[0, 1] = label
+    assert np.isnan(trainer.train_on_batch(IDS, labels)[0])
+    assert all(np.isfinite(weight).all() for weight in trainer.get_weights())
 
 
 def test_it_saves_with_the_model_in_it(tmp_path):

@@ -64,6 +64,8 @@ CALLS = {
     "masks": {"memory_mask": REAL, "mask": READ},
     "training": {"memory_mask": REAL, "mask": READ, "training": True},
 }
+RATES = {"dropout": 0.2, "recurrent_dropout": 0.3, "attention_dropout": 0.4}
+ARRAYS = values(B, T, M), values(B, S, D, seed=2), values(B, U, seed=3)
 LOOPS = {
     "forwards": {},
     "backwards": {"go_backwards": True},
@@ -78,14 +80,11 @@ LOOPS = {
 @pytest.mark.parametrize("call", CALLS)
 def test_the_fused_decoder_equals_the_plain_one_to_1e_9(order, loop, call):
     options = {"step_order": order, "output_context": loop == "zeros"}
-    if call == "training":
-        rates = {"dropout": 0.2, "recurrent_dropout": 0.3, "attention_dropout": 0.4}
-        options |= rates
-    arrays = values(B, T, M), values(B, S, D, seed=2), values(B, U, seed=3)
+    options |= RATES if call == "training" else {}
     plain, fused = (
         outputs_and_gradients(
             decoder(fused, "float64", options, **LOOPS[loop]),
-            arrays,
+            ARRAYS,
             "float64",
             **CALLS[call],
         )
@@ -102,14 +101,10 @@ def test_the_fused_decoder_equals_the_plain_one_to_1e_9(order, loop, call):
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("call", CALLS)
 def test_on_every_backend_the_gradients_of_the_decoder_agree(order, call):
-    options = {"step_order": order}
-    if call == "training":
-        rates = {"dropout": 0.2, "recurrent_dropout": 0.3, "attention_dropout": 0.4}
-        options |= rates
-    arrays = values(B, T, M), values(B, S, D, seed=2), values(B, U, seed=3)
+    options = {"step_order": order, **(RATES if call == "training" else {})}
     plain, fused = (
         outputs_and_gradients(
-            decoder(fused, "float32", options), arrays, "float32", **CALLS[call]
+            decoder(fused, "float32", options), ARRAYS, "float32", **CALLS[call]
         )
         for fused in (False, True)
     )
