@@ -425,6 +425,11 @@ class FixedContext(keras.layers.Layer):
         """Returns the memory itself: nothing is compared with it."""
         return key
 
+    @property
+    def can_fuse(self):
+        """Whether the fused recurrence does what this layer does."""
+        return type(self) is FixedContext
+
     def dropout_mask(self, shape, training=False):
         """Returns `None`: there are no weights to drop."""
         return None

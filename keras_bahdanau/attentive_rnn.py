@@ -37,7 +37,8 @@ class AttentiveRNN(keras.layers.RNN):
             faster and keeps less memory; with `False` the cell's steps run one
             by one and autodiff finds the gradient. `"auto"`: where the cell is
             one that it covers (`AttentiveGRUDecoderCell` with
-            `BahdanauAttention`, the usual activations and `reset_after=False`).
+            `BahdanauAttention` or `FixedContext`, the usual activations and
+            `reset_after=False`).
             The numbers are the same. The gradient by hand has itself no
             gradient: for second derivatives pass `False`.
         **kwargs: further arguments of `keras.layers.RNN`: `go_backwards`,

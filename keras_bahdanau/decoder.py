@@ -3,9 +3,10 @@
 import keras
 from keras import ops
 
+from keras_bahdanau.attention import FixedContext
 from keras_bahdanau.loop import read
 from keras_bahdanau.products import project
-from keras_bahdanau.recurrence import attentive_states
+from keras_bahdanau.recurrence import attentive_states, gru_states
 from keras_bahdanau.weights import (
     add_weight,
     check_rate,
@@ -251,12 +252,15 @@ class AttentiveGRUDecoderCell(keras.layers.GRUCell):
     def can_fuse(self):
         """Whether `all_steps` computes what the steps of `stepper` do.
 
-        It does for this class and `BahdanauAttention`, not for a subclass of either,
-        with the paper's activations and the reset gate before the product.
+        It does for this class with `BahdanauAttention` or, without recurrent dropout,
+        `FixedContext`, not for a subclass of any, with the paper's activations and
+        the reset gate before the product.
         """
+        fixed = isinstance(self.attention, FixedContext)
         return (
             type(self) is AttentiveGRUDecoderCell
             and getattr(self.attention, "can_fuse", False)
+            and not (fixed and self.recurrent_dropout)
             and self.activation is keras.activations.tanh
             and self.recurrent_activation is keras.activations.sigmoid
             and not self.reset_after
@@ -288,23 +292,29 @@ class AttentiveGRUDecoderCell(keras.layers.GRUCell):
             Outputs `(B, T, U)`, the list `[s_T]`, contexts `(B, T, D)` and weights
             `(B, T, S)`. Those of masked steps mean nothing.
         """
-        attention = self.attention
-        all_states, weights = attentive_states(
-            projected,
-            states[0],
-            attention.biased_keys(keys),
-            project(memory, self._weight(self.context_kernel)),
-            (
-                self._weight(attention.query_kernel),
-                self._weight(self.recurrent_kernel),
-            ),
-            attention.score_vector(),
-            memory_mask,
-            mask,
-            attention_dropout_mask,
-            recurrent_dropout_mask,
-            unroll,
-        )
+        gate_memory = project(memory, self._weight(self.context_kernel))
+        kernel = self._weight(self.recurrent_kernel)
+        if isinstance(self.attention, FixedContext):
+            # The context is the same at all steps, a part of their inputs.
+            projected = projected + gate_memory[:, :1]
+            (all_states,) = gru_states(
+                [projected], states, [kernel], None if mask is None else [mask], unroll
+            )
+            weights = ops.ones_like(all_states[..., :1])
+        else:
+            all_states, weights = attentive_states(
+                projected,
+                states[0],
+                self.attention.biased_keys(keys),
+                gate_memory,
+                (self._weight(self.attention.query_kernel), kernel),
+                self.attention.score_vector(),
+                memory_mask,
+                mask,
+                attention_dropout_mask,
+                recurrent_dropout_mask,
+                unroll,
+            )
         used = weights
         if attention_dropout_mask is not None:
             used = weights * attention_dropout_mask

@@ -293,20 +293,9 @@ class BidirectionalGRUEncoder(keras.layers.Layer):
 
     def _run_fused(self, layer, sequences, initial_state, mask, training):
         """What `_run_layer` does, both directions in one loop."""
-        sequences = ops.cast(sequences, self.compute_dtype)
-        if initial_state is None:
-            zeros = ops.zeros((ops.shape(sequences)[0], self.units), sequences.dtype)
-            initial_state = [zeros, zeros]
-        cells = [layer.forward_layer.cell, layer.backward_layer.cell]
-        projected = [self._project(cell, sequences, training) for cell in cells]
-        projected[1] = ops.flip(projected[1], axis=1)
-        masks = None if mask is None else [mask, ops.flip(mask, axis=1)]
-        outputs = gru_states(
-            projected,
-            [ops.cast(state, self.compute_dtype) for state in initial_state],
-            [read(cell.recurrent_kernel, self.compute_dtype) for cell in cells],
-            masks,
-            self.unroll,
+        directions = [layer.forward_layer, layer.backward_layer]
+        outputs = gru_outputs(
+            directions, sequences, initial_state, mask, training, self.unroll
         )
         state = ops.concatenate([output[:, -1] for output in outputs], axis=-1)
         outputs[1] = ops.flip(outputs[1], axis=1)
@@ -314,18 +303,6 @@ class BidirectionalGRUEncoder(keras.layers.Layer):
         if mask is not None:
             output = ops.where(mask[:, :, None], output, ops.zeros_like(output))
         return output, state
-
-    def _project(self, cell, sequences, training):
-        """`[W_z, W_r, W] x` and the bias of one direction, `(B, S, 3U)`."""
-        if training and self.dropout:
-            # The cell's own mask, so that it is the one that Keras would draw.
-            dropped = cell.get_dropout_mask(sequences[:, 0])
-            cell.reset_dropout_mask()
-            sequences = sequences * ops.expand_dims(dropped, 1)
-        projected = project(sequences, read(cell.kernel, self.compute_dtype))
-        if self.use_bias:
-            projected = projected + read(cell.bias, self.compute_dtype)
-        return projected
 
     def _split_states(self, initial_state):
         """Turns the argument into one `[forward, backward]` pair per layer."""
@@ -379,6 +356,59 @@ class BidirectionalGRUEncoder(keras.layers.Layer):
         for name in ("activation", "recurrent_activation"):
             config[name] = keras.activations.serialize(getattr(self, name))
         return {**config, **options_config(self, "kernel", "recurrent", "bias")}
+
+
+def gru_outputs(
+    layers, sequences, initial_state=None, mask=None, training=False, unroll=False
+):
+    """The states of GRU layers that read the same, in one loop with a gradient by hand.
+
+    Masking: where the mask is `False` a state stays as it was.
+
+    Args:
+        layers: list of built `keras.layers.GRU`, with `reset_after=False`, the usual
+            activations and no `recurrent_dropout`.
+        sequences: `(B, S, D)`.
+        initial_state: list of states `(B, U)`, or `None` for zeros.
+        mask: boolean `(B, S)`, or `None`.
+        training: whether to apply the dropout of the layers.
+        unroll: whether to unroll the loop.
+
+    Returns:
+        List of states `(B, S, U)`, in the order in which each layer reads.
+    """
+    dtype = layers[0].compute_dtype
+    sequences = ops.cast(sequences, dtype)
+    if initial_state is None:
+        shape = (ops.shape(sequences)[0], layers[0].units)
+        initial_state = [ops.zeros(shape, dtype)] * len(layers)
+
+    def in_order(layer, tensor):
+        return ops.flip(tensor, axis=1) if layer.go_backwards else tensor
+
+    return gru_states(
+        [
+            in_order(layer, _project(layer.cell, sequences, training))
+            for layer in layers
+        ],
+        [ops.cast(state, dtype) for state in initial_state],
+        [read(layer.cell.recurrent_kernel, dtype) for layer in layers],
+        None if mask is None else [in_order(layer, mask) for layer in layers],
+        unroll,
+    )
+
+
+def _project(cell, sequences, training):
+    """`[W_z, W_r, W] x` and the bias of one direction, `(B, S, 3U)`."""
+    if training and cell.dropout:
+        # The cell's own mask, so that it is the one that Keras would draw.
+        dropped = cell.get_dropout_mask(sequences[:, 0])
+        cell.reset_dropout_mask()
+        sequences = sequences * ops.expand_dims(dropped, 1)
+    projected = project(sequences, read(cell.kernel, sequences.dtype))
+    if cell.use_bias:
+        projected = projected + read(cell.bias, sequences.dtype)
+    return projected
 
 
 def _open_empty_rows(mask):

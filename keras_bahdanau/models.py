@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_bahdanau.attention import BahdanauAttention, FixedContext
+from keras_bahdanau.encoder import gru_outputs
 from keras_bahdanau.encoder_decoder import EncoderDecoder
 from keras_bahdanau.initializers import fresh
 
@@ -221,7 +222,11 @@ class RNNEncoderDecoder(EncoderDecoder):
         return FixedContext(dtype=dtype, name="context")
 
     def _annotate(self, embedded, mask, training):
-        _, state = self.encoder(embedded, mask=mask, training=training)
+        if self.bidirectional or self.recurrent_dropout:
+            _, state = self.encoder(embedded, mask=mask, training=training)
+        else:
+            outputs = gru_outputs([self.encoder], embedded, None, mask, training)
+            state = outputs[0][:, -1]
         values = ops.expand_dims(state, 1)
         return values, state, ops.ones_like(mask[:, :1])
 

@@ -18,7 +18,7 @@ MAY_IMPORT = {
     "attention": {"loop", "products", "scores", "weights"},
     "bridge": {"scores", "weights"},
     "recurrence": {"loop", "scores"},
-    "decoder": {"loop", "products", "recurrence", "weights"},
+    "decoder": {"attention", "loop", "products", "recurrence", "weights"},
     "attentive_rnn": {"loop", "scores", "weights"},
     "beam": {"continuations", "search", "weights"},
     "continuations": {"scores", "search"},

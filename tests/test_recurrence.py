@@ -112,6 +112,45 @@ def test_on_every_backend_the_gradients_of_the_decoder_agree(order, call):
         np.testing.assert_allclose(other, one, rtol=0, atol=2e-5)
 
 
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("mask", [None, READ], ids=["whole", "masked"])
+def test_without_attention_the_fused_decoder_equals_the_plain_one(order, mask):
+    def layer(fused):
+        cell = kb.AttentiveGRUDecoderCell(U, kb.FixedContext(), step_order=order)
+        decoder = kb.AttentiveRNN(
+            cell,
+            return_sequences=True,
+            return_state=True,
+            return_contexts=True,
+            return_attention_scores=True,
+            fused=fused,
+        )
+        decoder.build((B, T, M), (B, 1, D))
+        return scrambled(decoder, 0.3)
+
+    arrays = values(B, T, M), values(B, 1, D, seed=2), values(B, U, seed=3)
+    plain, fused = (
+        outputs_and_gradients(layer(fused), arrays, "float32", mask=mask)
+        for fused in (False, True)
+    )
+    assert len(plain[0]) == 4
+    for one, other in zip(plain[0], fused[0], strict=True):
+        assert_close(other, one)
+    for one, other in zip(plain[1], fused[1], strict=True):
+        np.testing.assert_allclose(other, one, rtol=0, atol=2e-5)
+
+
+def test_the_encoder_of_the_baseline_ends_where_a_gru_of_keras_does():
+    model = kb.RNNEncoderDecoder(13, 11, embedding_dim=M, units=U)
+    model.build()
+    scrambled(model, 0.3)
+    ids = np.array([[3, 5, 7, 2], [4, 12, 0, 0], [0, 0, 0, 0]])
+    memory, _ = model.encode(ops.convert_to_tensor(ids))
+    embedded = model.source_embedding(ops.convert_to_tensor(ids))
+    _, state = model.encoder(embedded, mask=ops.convert_to_tensor(ids != 0))
+    assert_close(memory["values"][:, 0], state)
+
+
 @pytest.mark.parametrize("mask", [None, REAL], ids=["whole", "masked"])
 @pytest.mark.parametrize("from_state", [False, True], ids=["zeros", "state"])
 @pytest.mark.parametrize("dropout", [0.0, 0.3], ids=["sure", "dropout"])
@@ -196,7 +235,7 @@ class OwnAttention(kb.BahdanauAttention):
     [
         lambda: OwnCell(U, kb.BahdanauAttention(A)),
         lambda: kb.AttentiveGRUDecoderCell(U, OwnAttention(A)),
-        lambda: kb.AttentiveGRUDecoderCell(U, kb.FixedContext()),
+        lambda: kb.AttentiveGRUDecoderCell(U, kb.FixedContext(), recurrent_dropout=0.2),
         lambda: kb.AttentiveGRUDecoderCell(
             U, kb.BahdanauAttention(A), reset_after=True
         ),
