@@ -125,9 +125,10 @@ def plot(rows, options):
             label = "as the GFLOP"
             ideal = [start * more / (gflop or 1) for _, _, more in part]
         panel.plot(values, ideal, "--", color="gray", label=label)
-        panel.set_xticks(values)
-        panel.set_ylim(bottom=0)
+        panel.set_xticks(values, [str(value) for value in values])
         panel.legend(frameon=False)
+    # Of all panels at once, when all has been drawn.
+    panels[0][0].set_ylim(bottom=0)
     panels[0][0].set_ylabel("ms per training step")
     figure.suptitle(f"{options.backend}, jit {options.jit}, loss {options.loss}")
     figure.tight_layout()

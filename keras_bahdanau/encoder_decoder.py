@@ -73,6 +73,7 @@ class EncoderDecoder(Generation):
         self.recurrent_initializer = keras.initializers.get(recurrent_initializer)
         self.embedding_initializer = keras.initializers.get(embedding_initializer)
         self.seed = seed
+        self.quantized = None
 
     def _make_layers(self):
         """Makes all layers; called at the end of a subclass' `__init__`."""
@@ -309,9 +310,40 @@ class EncoderDecoder(Generation):
         )
         return [outputs, embedded, contexts], weights, ops.not_equal(target_ids, 0)
 
+    def quantize(self, mode=None, config=None, **kwargs):
+        """Turns the largest weights into 8-bit integers, for decoding.
+
+        These are the word vectors of both sides and the output matrix: a fourth of
+        their memory, and of the file. What is computed stays in floats. A quantised
+        model saves and loads as any; it is not trained any more, and compiled anew to
+        be evaluated.
+
+        Args:
+            mode: `"int8"`; or pass `config`.
+            config: a `keras.quantizers.Int8QuantizationConfig`, for its quantizer of
+                weights.
+            **kwargs: as `keras.Model.quantize`, less `filters`.
+
+        Raises:
+            ValueError: at another mode, or if the model is quantised already.
+        """
+        mode = config.mode if config is not None else mode
+        if mode != "int8":
+            raise ValueError(f"Only mode='int8' is there. Received: mode={mode!r}")
+        embeddings = self.source_embedding, self.target_embedding
+        # The others would be asked too, each to warn that it cannot.
+        super().quantize(
+            mode, config=config, filters=lambda layer: layer in embeddings, **kwargs
+        )
+        self.readout.quantize(mode, config=config)
+        self.quantized = mode
+        # The optimizer has moments of weights that are gone.
+        self.optimizer, self.compiled = None, False
+
     def get_config(self):
         return {
             **super().get_config(),
+            "quantized": self.quantized,
             "source_vocabulary_size": self.source_vocabulary_size,
             "target_vocabulary_size": self.target_vocabulary_size,
             "embedding_dim": self.embedding_dim,
@@ -332,6 +364,16 @@ class EncoderDecoder(Generation):
             ),
             "seed": self.seed,
         }
+
+    @classmethod
+    def from_config(cls, config):
+        config = dict(config)
+        quantized = config.pop("quantized", None)
+        model = super().from_config(config)
+        if quantized is not None:
+            model.build()
+            model.quantize(quantized)
+        return model
 
     @classmethod
     def paper(

@@ -214,6 +214,7 @@ class MaxoutReadout(keras.layers.Layer):
             )
         elif not self.embedding.built:
             self.embedding.build()
+        self.output_scale = None
         self.output_bias = (
             add_weight(self, "bias", "output_bias", (self.vocabulary_size,))
             if self.use_bias
@@ -252,24 +253,59 @@ class MaxoutReadout(keras.layers.Layer):
 
     def output_weights(self):
         """The output matrix `(l, V)` and its bias `(V,)` or `None`, both read."""
+        dtype = self.compute_dtype
         if self.embedding is None:
-            kernel = read(self.output_kernel, self.compute_dtype)
+            kernel, scale = read(self.output_kernel, dtype), self.output_scale
         else:
-            kernel = ops.transpose(self.embedding.embeddings)
-            kernel = ops.cast(kernel, self.compute_dtype)
+            kernel = ops.transpose(read(self.embedding.embeddings, dtype))
+            scale = getattr(self.embedding, "embeddings_scale", None)
+        if scale is not None:
+            kernel = kernel / read(scale, dtype)
         bias = self.output_bias
-        return kernel, None if bias is None else read(bias, self.compute_dtype)
+        return kernel, None if bias is None else read(bias, dtype)
+
+    def quantize(self, mode=None, type_check=True, config=None):
+        """Turns the output matrix into 8-bit integers, for decoding with less memory.
+
+        Each column has a scale of its own. The product itself stays one of floats:
+        of integers it is slower wherever there is no XLA. A tied embedding is
+        quantised by itself, before or after.
+
+        Args:
+            mode: `"int8"`.
+            type_check: whether to refuse a subclass.
+            config: a `keras.quantizers.Int8QuantizationConfig`, for its quantizer of
+                weights.
+
+        Raises:
+            NotImplementedError: at another mode, or for a subclass.
+        """
+        if mode != "int8" or (type_check and type(self) is not MaxoutReadout):
+            raise NotImplementedError(
+                "Only the mode 'int8' of MaxoutReadout itself is there. Received: "
+                f"mode={mode!r} of a {type(self).__name__}"
+            )
+        if self.embedding is not None:
+            return
+        quantizer = getattr(config, "weight_quantizer", None)
+        quantizer = quantizer or keras.quantizers.AbsMaxQuantizer(axis=0)
+        kernel, scale = quantizer(self.output_kernel, to_numpy=True)
+        del self.output_kernel
+        held = {"trainable": False, "initializer": "zeros"}
+        self.output_kernel = self.add_weight(
+            name="output_kernel", shape=kernel.shape, dtype="int8", **held
+        )
+        self.output_scale = self.add_weight(
+            name="output_scale", shape=(self.vocabulary_size,), **held
+        )
+        self.output_kernel.assign(kernel)
+        self.output_scale.assign(ops.reshape(scale, (-1,)))
 
     def logits(self, projected, state, training=None):
         """The logits `(..., V)`; the arguments are those of `hidden`."""
-        hidden = self.hidden(projected, state, training)
-        if self.embedding is None:
-            logits = project(hidden, self.output_kernel)
-        else:
-            logits = self.embedding(hidden, reverse=True)
-            # Embeddings do not autocast: under mixed precision these are float32.
-            logits = ops.cast(logits, self.compute_dtype)
-        return logits + self.output_bias if self.use_bias else logits
+        kernel, bias = self.output_weights()
+        logits = project(self.hidden(projected, state, training), kernel)
+        return logits if bias is None else logits + bias
 
     def compute_mask(self, inputs, mask=None):
         masks = mask if isinstance(mask, (list, tuple)) else [mask]

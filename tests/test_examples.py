@@ -117,7 +117,7 @@ def test_evaluate_compares_the_searches(trained, environment, tmp_path):
     for language, text in (("en", "The dog sleeps."), ("fr", "Le chien dort.")):
         (tmp_path / f"{language}.test.txt").write_text(f"{text}\n" * 3)
     page = tmp_path / "page.html"
-    arguments = ["--data", tmp_path, "--beams", 2, "--page", page]
+    arguments = ["--data", tmp_path, "--beams", 2, "--page", page, "--int8"]
     done = subprocess.run(
         command("evaluate.py", output / "translator", *arguments),
         capture_output=True,
@@ -134,6 +134,8 @@ def test_evaluate_compares_the_searches(trained, environment, tmp_path):
     assert [re.split(r" {2,}", row.strip())[-1] for row in rows] == [
         "greedy",
         "2 beams",
+        "greedy, int8",
+        "2 beams, int8",
         "2 beams, no unknown word",
         "2 beams, unknown replaced",
     ]
@@ -239,7 +241,8 @@ def test_export_checks_what_it_wrote_in_another_process(trained, run, tmp_path):
     lines = tmp_path / "lines.txt"
     lines.write_text("The dog sleeps.\n\nA zebra sees the cat.\n")
     folder, exported = trained[1] / "translator", tmp_path / "exported"
-    options = ["--beams", 3, "--nbest", 2, "--replace-unknown", "--check", lines]
+    options = ["--beams", 3, "--nbest", 2, "--replace-unknown", "--int8"]
+    options += ["--check", lines]
     printed = run("export.py", folder, exported, *options)
     assert printed[-1] == (
         "3 of 3 translations are the same in a process without keras_bahdanau and keras"

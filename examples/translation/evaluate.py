@@ -42,6 +42,11 @@ def main():
     )
     parser.add_argument("--alpha", type=float, help="exponent of the length penalty")
     parser.add_argument(
+        "--int8",
+        action="store_true",
+        help="greedy search and beams also with the largest weights as 8-bit integers",
+    )
+    parser.add_argument(
         "--page",
         type=pathlib.Path,
         metavar="FILE",
@@ -80,15 +85,17 @@ def searches(args):
         "length_penalty": args.length_penalty,
         "alpha": args.alpha,
     }
-    found = {
-        "greedy": {},
-        f"{args.beams} beams": beams,
-        f"{args.beams} beams, no unknown word": {**beams, "allow_unknown": False},
-    }
+    several = f"{args.beams} beams"
+    found = [("greedy", saved, {}), (several, saved, beams)]
+    if args.int8:
+        small = load_saved(args.translator, int8=True)
+        found += [("greedy, int8", small, {}), (f"{several}, int8", small, beams)]
+    known = {**beams, "allow_unknown": False}
+    found.append((f"{several}, no unknown word", saved, known))
     if getattr(saved.model, "has_attention", True):
-        name = f"{args.beams} beams, unknown replaced"
-        found[name] = {**beams, "replace_unknown": True}
-    return {name: searching(saved, **settings) for name, settings in found.items()}
+        replaced = {**beams, "replace_unknown": True}
+        found.append((f"{several}, unknown replaced", saved, replaced))
+    return {name: searching(model, **settings) for name, model, settings in found}
 
 
 def evaluate(translator, corpus, name):

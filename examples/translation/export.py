@@ -49,6 +49,9 @@ def main():
     add_search(parser)
     parser.add_argument("--nbest", type=positive, metavar="N", help="of `serve_nbest`")
     parser.add_argument(
+        "--int8", action="store_true", help="the largest weights as 8-bit integers"
+    )
+    parser.add_argument(
         "--check",
         type=pathlib.Path,
         metavar="FILE",
@@ -59,7 +62,8 @@ def main():
     try:
         # First, so that a wrong name is known before anything is written.
         texts = read(args.check, args.limit) if args.check else None
-        translator = searching(load_saved(args.translator), **search_settings(args))
+        translator = load_saved(args.translator, args.int8)
+        translator = searching(translator, **search_settings(args))
         translator.export(args.output)
     except (OSError, ValueError) as error:
         refuse(parser, error)

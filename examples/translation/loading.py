@@ -25,14 +25,26 @@ def load(path, **settings):
     return searching(translator, **settings)
 
 
-def load_saved(path):
-    """A translator that was saved, not exported, which can do more than translate."""
+def load_saved(path, int8=False):
+    """A translator that was saved, not exported, which can do more than translate.
+
+    Args:
+        path: as for `load_translator`.
+        int8: whether to turn its largest weights into 8-bit integers.
+    """
     translator = load_translator(path)
     if not isinstance(translator, Translator):
         raise ValueError(
             f"{path} was exported, and can only translate. This program needs the "
             "folder `translator` that train.py saved."
         )
+    if int8:
+        if not hasattr(translator.model, "quantized"):
+            raise ValueError(
+                f"{path} is a {type(translator.model).__name__}, which has no weights "
+                "of 8 bits. Quantise the models of which it is made."
+            )
+        translator.model.quantize("int8")
     return translator
 
 
