@@ -20,9 +20,9 @@ import statistics
 import time
 import types
 
-import gpu_corpus
 import gpu_golden
 import gpu_summary
+import grammar_corpus
 import harness
 import numpy as np
 
@@ -325,7 +325,7 @@ def run_train(args, emit):
     size = SIZES[args.size]
     seconds = args.seconds or size["seconds"]
     set_precision(args.backend, args.precision[0])
-    (inputs, labels), held_out, vocabularies = gpu_corpus.make_corpus(size)
+    (inputs, labels), held_out, vocabularies = grammar_corpus.make_corpus(size)
     model = kb.RNNSearch(
         *(4 + len(vocabulary) for vocabulary in vocabularies),
         embedding_dim=size["train_units"],
@@ -339,7 +339,7 @@ def run_train(args, emit):
 
     before, batches = (
         evaluate(),
-        gpu_corpus.endless(inputs, labels, size["train_batch"]),
+        grammar_corpus.endless(inputs, labels, size["train_batch"]),
     )
     # The step is compiled before the clock starts.
     model.fit(batches, steps_per_epoch=3, shuffle=False, verbose=0)
