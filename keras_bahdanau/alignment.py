@@ -9,6 +9,15 @@ import re
 import numpy as np
 
 _LINK = re.compile(r"(\d+)([-p])(\d+)", re.ASCII)
+_METHODS = (
+    "intersection",
+    "union",
+    "grow-diag",
+    "grow-diag-strict",
+    "grow-diag-final-and",
+)
+# The order of Moses: what is added may depend on it.
+_STEPS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
 
 
 def parse_alignment(text, reverse=False):
@@ -115,7 +124,7 @@ def hard_alignment(
             f"with another. Received: threshold={threshold}, allow_end={allow_end}. "
             "Leave out one of the two."
         )
-    weights = _matrix(weights)
+    weights = weight_matrix(weights)
     source_length = _length(source_length, weights.shape[1], "source_length", "columns")
     target_length = _length(target_length, weights.shape[0], "target_length", "rows")
     rows = weights[:target_length, : source_length + bool(allow_end)]
@@ -133,6 +142,91 @@ def hard_alignment(
     return {
         (int(i), j) for j, i in enumerate(best) if i < source_length and rows[j, i] > 0
     }
+
+
+def symmetrize(forward, backward, method="grow-diag"):
+    """Joins the links of both directions of one sentence pair.
+
+    A model that writes the target links each target word to one source word, and a
+    model of the other direction each source word to one target word. What both say is
+    mostly right, but little; the methods differ in what they add to it:
+
+    - `"intersection"`: nothing.
+    - `"union"`: everything that one of them says.
+    - `"grow-diag"`: as Moses does it, links of the union that touch a link found so
+      far, at a side or a corner, and of whose two words EITHER has no link yet. This
+      goes on until there is none.
+    - `"grow-diag-strict"`: the same, but BOTH words must have no link yet.
+    - `"grow-diag-final-and"`: `"grow-diag"`, and then, of the forward and after that
+      of the backward links, those of whose two words both still have no link.
+
+    Growing visits links in the order of their source words, then of their target
+    words, and the neighbours of each above, left, below, right, then the corners; a
+    link counts from when it is added.
+
+    Args:
+        forward: Links of one direction.
+        backward: Links of the other direction, these too as pairs (source position,
+            target position) of the forward one.
+        method: One of the five above.
+
+    Returns:
+        Set of links.
+
+    Raises:
+        ValueError: If the method is not known, or something else than links is given.
+
+    Example:
+
+    >>> forward, backward = {(0, 0), (1, 1), (2, 1)}, {(0, 0), (1, 1), (1, 2), (3, 4)}
+    >>> for method in ("intersection", "grow-diag", "grow-diag-final-and"):
+    ...     print(format_alignment(symmetrize(forward, backward, method)))
+    0-0 1-1
+    0-0 1-1 1-2 2-1
+    0-0 1-1 1-2 2-1 3-4
+
+    Reference:
+        Koehn, Och and Marcu 2003, "Statistical Phrase-Based Translation", section
+        4.2; Koehn et al. 2005, "Edinburgh System Description for the 2005 IWSLT
+        Speech Translation Evaluation".
+    """
+    forward = link_set(forward, "forward")
+    backward = link_set(backward, "backward")
+    if method not in _METHODS:
+        raise ValueError(
+            f"`method` must be one of {_METHODS}. Received: method={method!r}."
+        )
+    both, either = forward & backward, forward | backward
+    if method == "intersection":
+        return both
+    if method == "union":
+        return either
+    found = _grow(both, either, all if method == "grow-diag-strict" else any)
+    if method == "grow-diag-final-and":
+        for link in (*sorted(forward), *sorted(backward)):
+            if all(_free(link, found)):
+                found.add(link)
+    return found
+
+
+def _grow(found, either, enough):
+    """The links, and those of `either` that touch them one after another."""
+    found, before = set(found), None
+    while len(found) != before:
+        before = len(found)
+        for link in sorted(either):
+            if link in found:
+                for step in _STEPS:
+                    new = link[0] + step[0], link[1] + step[1]
+                    if new in either and new not in found:
+                        if enough(_free(new, found)):
+                            found.add(new)
+    return found
+
+
+def _free(link, found):
+    """Whether the source word has no link yet, and whether the target word has."""
+    return [all(link[side] != other[side] for other in found) for side in (0, 1)]
 
 
 def merge_weights(weights, source_words=None, target_words=None):
@@ -161,7 +255,7 @@ def merge_weights(weights, source_words=None, target_words=None):
     array([[0.75, 0.25],
            [0.  , 1.  ]])
     """
-    weights = _matrix(weights)
+    weights = weight_matrix(weights)
     if source_words is not None:
         words = _words(source_words, weights.shape[1], "source_words", "columns")
         weights = weights @ words
@@ -269,7 +363,7 @@ def project_weights(weights, source_tokens, source_words, target_tokens, target_
     array([[0.75, 0.25],
            [0.  , 1.  ]])
     """
-    weights = _matrix(weights)
+    weights = weight_matrix(weights)
     for name, tokens, size, axis in (
         ("source_tokens", source_tokens, weights.shape[1], "columns"),
         ("target_tokens", target_tokens, weights.shape[0], "rows"),
@@ -418,7 +512,7 @@ def link_set(links, name):
     return result
 
 
-def _matrix(weights):
+def weight_matrix(weights):
     weights = np.asarray(weights)
     if weights.ndim != 2 or weights.dtype.kind not in "fiu":
         raise ValueError(

@@ -223,6 +223,83 @@ def test_what_does_not_fit_the_unknown_tokens_is_refused(change, message):
         alignment.replace_unknown(**{**given, **change})
 
 
+# ------------------------------------------------------------------ both directions
+
+NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
+
+
+def drawn(*rows):
+    """Forward and backward links; `f` and `b` stand for one of them, `x` for both."""
+    marks = [(i, j, mark) for i, row in enumerate(rows) for j, mark in enumerate(row)]
+    return [{(i, j) for i, j, mark in marks if mark in kinds} for kinds in ("xf", "xb")]
+
+
+@pytest.mark.parametrize(
+    "rows, expected",
+    [
+        # One free word is enough to grow; what touches nothing waits for the end.
+        (("xf..", "..b.", "....", "...b"), "0-0 | 0-0 0-1 1-2 | 0-0 | 3-3"),
+        # Over the corners both words are free.
+        (("x..", ".f.", "..b"), "0-0 | 0-0 1-1 2-2 | 0-0 1-1 2-2 |"),
+        # No free word.
+        (("xb", "fx"), "0-0 1-1 | 0-0 1-1 | 0-0 1-1 |"),
+        # What was added is itself touched.
+        (("x.", "f.", "f."), "0-0 | 0-0 1-0 2-0 | 0-0 |"),
+        (("xb.", ".f.", "..."), "0-0 | 0-0 0-1 1-1 | 0-0 1-1 |"),
+        # At the end the forward links go first.
+        (("x...", "....", "..bf"), "0-0 | 0-0 | 0-0 | 2-3"),
+        ((".f", "b."), "| | | 0-1 1-0"),
+        ((), "| | |"),
+    ],
+)
+def test_the_links_of_both_directions_are_joined(rows, expected):
+    links = [alignment.parse_alignment(part)[0] for part in expected.split("|")]
+    forward, backward = drawn(*rows)
+    names = "intersection", "grow-diag", "grow-diag-strict"
+    for name, found in zip(names, links):
+        assert alignment.symmetrize(forward, backward, name) == found, name
+    found = alignment.symmetrize(forward, backward, "grow-diag-final-and")
+    assert found == links[1] | links[3]
+    found = alignment.symmetrize(forward, backward, "union")
+    assert found == forward | backward
+
+
+def grown(forward, backward, strict):
+    """The grow-diag of two boolean matrices, cell by cell."""
+    either, found = forward | backward, forward & backward
+    while True:
+        before = found.sum()
+        for i, j in np.ndindex(found.shape):
+            for step in NEIGHBOURS if found[i, j] else ():
+                y, x = i + step[0], j + step[1]
+                if not (0 <= y < len(found) and 0 <= x < len(found[0])):
+                    continue
+                taken = found[y].any(), found[:, x].any()
+                if either[y, x] and not (any(taken) if strict else all(taken)):
+                    found[y, x] = True
+        if found.sum() == before:
+            return found
+
+
+@pytest.mark.parametrize("method", ["grow-diag", "grow-diag-strict"])
+def test_growing_is_that_of_plain_loops(method):
+    random = np.random.default_rng(7)
+    for _ in range(50):
+        forward, backward = random.random((2, 7, 5)) < 0.3
+        found = alignment.symmetrize(
+            np.argwhere(forward), np.argwhere(backward), method
+        )
+        expected = grown(forward, backward, method == "grow-diag-strict")
+        assert found == {(int(i), int(j)) for i, j in np.argwhere(expected)}
+
+
+def test_other_methods_and_what_is_no_link_are_refused():
+    with pytest.raises(ValueError, match="one of .*'union'.*method='refined'"):
+        alignment.symmetrize([], [], "refined")
+    with pytest.raises(ValueError, match="`backward` must hold links"):
+        alignment.symmetrize([], ["0-0"])
+
+
 # ------------------------------------------------------------------ error rate
 
 # Two sentences: 2 + 1 hypothesis links, 2 + 2 sure ones; hits 1 + 1 and 2 + 1.

@@ -29,8 +29,10 @@ MAY_IMPORT = {
     "encoder_decoder": LAYERS
     | {"generation", "initializers", "loop", "products", "recipes"},
     "ensembles": {"generation", "search"},
+    "jumps": {"alignment"},
     "metrics": {"losses"},
     "pages": {"alignment"},
+    "posterior": {"scores"},
     "search": {"scores", "weights"},
     "losses": {"scores"},
     "fused_loss": {"loop", "losses", "scores", "weights"},

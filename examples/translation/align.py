@@ -19,10 +19,8 @@ from keras_bahdanau.alignment import (  # noqa: E402
     alignment_recall,
     format_alignment,
     hard_alignment,
-    parse_alignment,
-    project_weights,
 )
-from keras_bahdanau.tf import normalize  # noqa: E402
+from keras_bahdanau.tf.word_alignment import read_gold, word_weights  # noqa: E402
 
 # What long sentences cost shows beside the short ones.
 SHORT = 10, 20
@@ -62,12 +60,14 @@ def main():
         refuse(parser, error)
     print("AER, precision, recall, sentence pairs, the text")
     everything = []
-    for name, (sources, targets, gold) in texts.items():
-        found = align(translator, sources, targets, args.allow_end)
-        rows = [
-            (len(words), links, *both)
-            for words, links, both in zip(sources, found, gold)
-        ]
+    for name, text in texts.items():
+        rows = []
+        weights = word_weights(translator, text.sources, text.targets)
+        for matrix, words, *gold in zip(
+            weights, text.sources, text.sure, text.possible
+        ):
+            links = hard_alignment(matrix, len(words), allow_end=args.allow_end)
+            rows.append((len(words), links, *gold))
         report(name, rows)
         everything += rows
     for length in SHORT:
@@ -77,57 +77,6 @@ def main():
     if args.output:
         lines = (format_alignment(links) for _, links, _, _ in everything)
         args.output.write_text("".join(f"{line}\n" for line in lines))
-
-
-def read_gold(folder, source, target):
-    """The texts by name: lists of source words, of target words, and of gold links."""
-    texts = {}
-    for one, other in ((source, target), (target, source)):
-        for path in sorted(folder.glob(f"*.{one}-{other}.talp")):
-            name = path.name.removesuffix(f".{one}-{other}.talp")
-            sides = [read_words(folder / f"{name}.{x}") for x in (source, target)]
-            gold = [
-                parse_alignment(line, reverse=one == target)
-                for line in path.read_text(encoding="utf-8").splitlines()
-            ]
-            if len({len(part) for part in (*sides, gold)}) > 1:
-                raise ValueError(
-                    f"The files of {name} in {folder} must have one line for each "
-                    f"sentence. They have {len(sides[0])}, {len(sides[1])} and "
-                    f"{len(gold)}."
-                )
-            texts[name] = (*sides, gold)
-    if not texts:
-        raise ValueError(f"{folder} has no links of {source} and {target}.")
-    return texts
-
-
-def read_words(path):
-    """The words of each line, in the form in which a codec sees them."""
-    lines = path.read_text(encoding="utf-8").split("\n")[:-1]
-    words = [line.split(" ") for line in lines]
-    return [[word.decode() for word in normalize(line).numpy()] for line in words]
-
-
-def align(translator, sources, targets, allow_end):
-    """The links between the words of each pair."""
-    texts = [[" ".join(words) for words in side] for side in (sources, targets)]
-    codecs = translator.source_codec, translator.target_codec
-    tokens = [
-        [[token.decode() for token in row] for row in codec.surfaces(side).to_list()]
-        for codec, side in zip(codecs, texts)
-    ]
-    found = []
-    for index, weights in enumerate(translator.align(*texts)):
-        # The end tokens are no words; what they get of a word's attention is a
-        # column behind the words.
-        weights, at_end = weights[:-1, :-1], weights[:-1, -1:]
-        parts = [side[index] for side in (tokens[0], sources, tokens[1], targets)]
-        words = project_weights(weights, *parts)
-        end = project_weights(at_end, ["."], ["."], *parts[2:])
-        matrix = [[*row, *last] for row, last in zip(words, end)]
-        found.append(hard_alignment(matrix, len(sources[index]), allow_end=allow_end))
-    return found
 
 
 def report(name, rows):
