@@ -98,7 +98,9 @@ def _gates(found):
                 _draw_gate(axes, one, f"{part} {kind}", _style(one, found))
             _finish(axes, "position", f"{kind} gate")
             axes.set_title(part, fontsize=9)
-    rows[0][0].legend(fontsize=7)
+    # Above the panels, where it covers no line.
+    names = rows[0][0].get_legend_handles_labels()
+    figure.legend(*names, loc="outside upper center", ncols=len(names[0]), fontsize=8)
     return figure
 
 

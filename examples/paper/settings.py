@@ -120,7 +120,11 @@ class Settings:
         """The model, for so many ids of each side; not compiled for training."""
         kind = MODELS[self.model]
         make = kind.paper if self.preset == "paper" else kind
-        return make(source_size, target_size, seed=seed, **self.options)
+        model = make(source_size, target_size, seed=seed, **self.options)
+        # Another model around it is trained; an optimizer of its own, which never made
+        # a step, would be in the way when it is loaded.
+        model.optimizer, model.compiled = None, False
+        return model
 
     def make_optimizer(self):
         """The optimizer of the recipe, with this learning rate."""
