@@ -3,20 +3,36 @@
 import math
 from typing import NamedTuple
 
+import numpy as np
+import tensorflow as tf
+from selection import Selection, kept
+
+from keras_bahdanau.batching import EncodedPairs
 from keras_bahdanau.grammar import sample_splits
-from keras_bahdanau.tf import PairCorpus, WordCodec, parallel_folder
+from keras_bahdanau.tf import (
+    PairCorpus,
+    WordCodec,
+    encode_pairs,
+    parallel_folder,
+    tfds_pairs,
+)
+from keras_bahdanau.tf.datasets import tfds_dataset
 
 LONGEST = 60
+WMT14 = "wmt14_translate/fr-en"
+# Pairs to estimate from which of all are to be taken.
+SAMPLE = 200_000
 SIZES = {"train": 24_000, "validation": 200, "test": 1_000}
 SEED = 0
 
 
 class Corpus(NamedTuple):
-    """Three `PairCorpus`, and what their sentences have to do with each other."""
+    """Text to train on, to validate and to test, and what there is to say of it."""
 
     name: str
     languages: tuple
-    train: PairCorpus
+    train: PairCorpus | EncodedPairs | tf.data.Dataset
+    """Strings, by option streamed; what was streamed ends as ids."""
     validation: PairCorpus
     test: PairCorpus
     bucket_width: int
@@ -61,9 +77,29 @@ def multi30k(args):
     return _folder(args, "test_2016_flickr")
 
 
+def wmt14(args):
+    """The paper's text, from TensorFlow Datasets: that to train on is streamed."""
+    languages = args.source, args.target
+    options = {"data_dir": args.data_dir, "download": args.download}
+    train = tfds_dataset(WMT14, "train", *languages, **options)
+    parts = [
+        tfds_pairs(WMT14, split, *languages, **options)
+        for split in ("validation", "test")
+    ]
+    if args.limit:
+        train = train.take(args.limit)
+        parts = [part.take(args.limit) for part in parts]
+    return Corpus("wmt14", languages, train, *parts, bucket_width=10)
+
+
 # Each has a folder of its name in configs/.
-SCALES = {"grammar": grammar, "tatoeba": tatoeba, "multi30k": multi30k}
-WITHOUT_DATA = ("grammar",)
+SCALES = {
+    "grammar": grammar,
+    "tatoeba": tatoeba,
+    "multi30k": multi30k,
+    "wmt14": wmt14,
+}
+FROM_FOLDER = ("tatoeba", "multi30k")
 
 
 def make_codecs(corpus, vocabulary):
@@ -71,10 +107,58 @@ def make_codecs(corpus, vocabulary):
 
     As in the paper, the shortlist is the same whatever length a system trains on.
     """
-    return [
-        WordCodec.train(texts, vocabulary)
-        for texts in (corpus.train.sources, corpus.train.targets)
-    ]
+    return [WordCodec.train(texts, vocabulary) for texts in _texts(corpus.train)]
+
+
+def _texts(pairs):
+    """Sources and targets, each to be read by itself."""
+    if isinstance(pairs, tf.data.Dataset):
+        return pairs.map(lambda one, _: one), pairs.map(lambda _, one: one)
+    return pairs.sources, pairs.targets
+
+
+def read_stream(corpus, codecs, limit, words=None):
+    """Encodes the training text that is streamed, and chooses of it.
+
+    Of the pairs within the limit those are taken that are most like the validation
+    text, as many as have so many words in their sources.
+
+    Args:
+        corpus: `Corpus`.
+        codecs: Codec of the source and of the target.
+        limit: Words and marks of the longest sentence, on either side.
+        words: Number of words and marks; `None` for all pairs.
+
+    Returns:
+        `Corpus` with an `EncodedPairs` to train on.
+    """
+    choose = None
+    if words:
+        step = -(-corpus.train.cardinality().numpy() // SAMPLE)
+        sample = corpus.train.shard(step, 0)
+        sample = encode_pairs(sample, *codecs, limit, limit)
+        # The end token is no word.
+        found = (len(sample.sources) - len(sample)) * step
+        odd = np.arange(len(sample)) % 2 == 1
+        choose = Selection(
+            encode_pairs(corpus.validation, *codecs),
+            kept(sample, ~odd),
+            kept(sample, odd),
+            [codec.vocabulary_size for codec in codecs],
+            share=words / found,
+        )
+    pairs = encode_pairs(corpus.train, *codecs, limit, limit, choose)
+    return corpus._replace(train=pairs)
+
+
+def training_pairs(corpus, codecs, limit):
+    """The pairs within a limit, as `EncodedPairs`."""
+    pairs = corpus.train
+    if not isinstance(pairs, EncodedPairs):
+        return encode_pairs(pairs, *codecs, limit, limit)
+    # The end token is no word.
+    longer = np.maximum(pairs.source_lengths, pairs.target_lengths)
+    return kept(pairs, longer <= limit + 1)
 
 
 def lengths(texts, codec):

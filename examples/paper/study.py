@@ -2,6 +2,7 @@
 
 python examples/paper/study.py
 python examples/paper/study.py --scale multi30k --data FOLDER
+python examples/paper/study.py --scale wmt14 --words 348000000
 """
 
 import argparse
@@ -17,7 +18,14 @@ import dataclasses  # noqa: E402
 import json  # noqa: E402
 
 import tensorflow as tf  # noqa: E402
-from corpora import SCALES, WITHOUT_DATA, joined, known_rows, make_codecs  # noqa: E402
+from corpora import (  # noqa: E402
+    FROM_FOLDER,
+    SCALES,
+    joined,
+    known_rows,
+    make_codecs,
+    read_stream,
+)
 from evaluation import evaluate  # noqa: E402
 from report import write_report  # noqa: E402
 from settings import (  # noqa: E402
@@ -42,7 +50,7 @@ def parse_arguments(arguments=None):
         "--data",
         type=pathlib.Path,
         metavar="FOLDER",
-        help="folder of LANG.SPLIT.txt files, for all scales but the grammar",
+        help=f"folder of LANG.SPLIT.txt files, for {' and '.join(FROM_FOLDER)}",
     )
     parser.add_argument("--source", default="en", help="language to translate from")
     parser.add_argument("--target", default="fr", help="language to translate into")
@@ -63,12 +71,6 @@ def parse_arguments(arguments=None):
         help="systems of your own in the place of those of the scale",
     )
     parser.add_argument(
-        "--jit",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help="compile with XLA",
-    )
-    parser.add_argument(
         "--updates", type=positive, metavar="N", help="another budget for all systems"
     )
     parser.add_argument(
@@ -80,14 +82,68 @@ def parse_arguments(arguments=None):
     parser.add_argument(
         "--output", type=pathlib.Path, metavar="FOLDER", help="runs/paper/SCALE"
     )
+    add_machine(parser)
+    add_wmt14(parser)
     args = parser.parse_args(arguments)
-    if args.scale in WITHOUT_DATA:
-        if args.data or (args.source, args.target) != ("en", "fr"):
-            parser.error("argument --data, --source, --target: not with the grammar")
-    elif not (args.data and args.data.is_dir()):
-        parser.error(f"argument --data: --scale {args.scale} needs a folder")
+    check_corpus(parser, args)
     args.output = args.output or pathlib.Path("runs", "paper", args.scale)
     return args
+
+
+def add_machine(parser):
+    """The arguments on how the machine is used, which change no number."""
+    parser.add_argument(
+        "--jit",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="compile with XLA",
+    )
+    parser.add_argument(
+        "--checkpoint-minutes",
+        type=positive,
+        default=30,
+        metavar="N",
+        help="how long a stop may throw a run back, besides the validations (30)",
+    )
+    parser.add_argument(
+        "--distribute",
+        action="store_true",
+        help="train on all GPUs of this machine at once, without XLA",
+    )
+
+
+def add_wmt14(parser):
+    """The arguments that go with `--scale wmt14` only."""
+    group = parser.add_argument_group("with --scale wmt14")
+    group.add_argument(
+        "--data-dir",
+        type=pathlib.Path,
+        metavar="FOLDER",
+        help="where TensorFlow Datasets has its sets, if not in its usual place",
+    )
+    group.add_argument(
+        "--download", action="store_true", help="let it download the set"
+    )
+    group.add_argument(
+        "--words",
+        type=positive,
+        metavar="N",
+        help="train on those pairs only, so many source words in all, that are most "
+        "like the validation text (the paper: 348000000)",
+    )
+
+
+def check_corpus(parser, args):
+    """Ends the program where an argument does not go with the scale."""
+    if args.scale in FROM_FOLDER:
+        if not (args.data and args.data.is_dir()):
+            parser.error(f"argument --data: --scale {args.scale} needs a folder")
+    elif args.data:
+        parser.error("argument --data: not with the grammar or wmt14")
+    if args.scale == "grammar" and (args.source, args.target) != ("en", "fr"):
+        parser.error("argument --source, --target: not with the grammar")
+    if args.scale != "wmt14" and (args.data_dir or args.download or args.words):
+        parser.error("argument --data-dir, --download, --words: with wmt14 only")
 
 
 def positive(text):
@@ -134,6 +190,9 @@ class Study:
         self.systems, self.curves, self.chosen = choose(args)
         self.corpus = SCALES[args.scale](args)
         self.codecs = make_codecs(self.corpus, self.systems[0].vocabulary)
+        if isinstance(self.corpus.train, tf.data.Dataset):
+            longest = max(one.max_length for one in (*self.systems, *self.curves))
+            self.corpus = read_stream(self.corpus, self.codecs, longest, args.words)
         self.known = known_rows(self.corpus.test, self.codecs)
         if not self.known:
             raise ValueError(
@@ -142,6 +201,7 @@ class Study:
                 f"{self.systems[0].vocabulary}. Raise the vocabulary."
             )
         self.joined = joined(self.corpus.test, self.known, self.codecs[0], JOINED)
+        self.strategy = tf.distribute.MirroredStrategy() if args.distribute else None
         self.started = time.time()
 
     def run(self):
@@ -182,6 +242,8 @@ class Study:
             self.args.jit,
             say,
             validate=not is_curve,
+            minutes=self.args.checkpoint_minutes,
+            strategy=self.strategy,
         )
         if is_curve:
             say("trained")
@@ -195,6 +257,7 @@ class Study:
         return {
             **dataclasses.asdict(settings),
             "limit": self.args.limit,
+            "words": self.args.words,
             "languages": list(self.corpus.languages),
         }
 

@@ -173,7 +173,7 @@ def tfds_pairs(name, split, source, target, data_dir=None, download=False):
         name: Name of the builder and its configuration, as `"wmt14_translate/fr-en"`,
             `"ted_hrlr_translate/pt_to_en"` or `"para_crawl/enfr"`; or a builder.
         split: The split or a slice of it, as `"train[:100000]"`. All of it is held in
-            memory; for more, give `translation_batches` a dataset of string pairs.
+            memory; for more, see `tfds_dataset`.
         source: Feature that holds the source sentence, as `"en"`.
         target: Feature that holds the target sentence.
         data_dir: Folder of prepared sets; by default that of TensorFlow Datasets.
@@ -187,14 +187,7 @@ def tfds_pairs(name, split, source, target, data_dir=None, download=False):
         ValueError: If the set is not prepared and `download` is false, or if it has
             no such split or feature.
     """
-    tfds = import_tfds()
-    if isinstance(name, str):
-        builder = tfds.builder(name, data_dir=data_dir)
-    else:
-        builder, name = name, name.name
-    if download:
-        builder.download_and_prepare()
-    _check_features(builder, name, source, target)
+    tfds, builder, name = _checked_builder(name, source, target, data_dir, download)
     try:
         sides = _read_builder(tfds, builder, split, source, target)
     except AssertionError as error:
@@ -204,6 +197,36 @@ def tfds_pairs(name, split, source, target, data_dir=None, download=False):
     if empty:
         _warn_empty(f"{name}[{split}]: example {{}} has an empty side", empty)
     return _without_empty(*sides, f"{name}[{split}]")
+
+
+def tfds_dataset(name, split, source, target, data_dir=None, download=False):
+    """Reads pairs from a translation set that is too large to be held as text.
+
+    Each iteration reads the set from the disk anew. Pairs with an empty side are
+    among them; `encode_pairs` and `translation_batches` leave them out.
+
+    Args:
+        name, split, source, target, data_dir, download: As `tfds_pairs`.
+
+    Returns:
+        A `tf.data.Dataset` of (source, target) string scalars, as `encode_pairs`
+        takes it; its length is known if that of the split is.
+
+    Raises:
+        ImportError: If `tensorflow_datasets` is not installed.
+        ValueError: For the reasons of `tfds_pairs`.
+    """
+    _, builder, name = _checked_builder(name, source, target, data_dir, download)
+    try:
+        dataset = builder.as_dataset(split=split, shuffle_files=False)
+    except AssertionError as error:
+        raise ValueError(not_prepared(builder, name, data_dir)) from error
+    return dataset.map(
+        lambda example: tuple(
+            tf.strings.strip(example[side]) for side in (source, target)
+        ),
+        num_parallel_calls=tf.data.AUTOTUNE,
+    )
 
 
 class EmptySideWarning(UserWarning):
@@ -216,11 +239,13 @@ def encode_pairs(
     target_codec,
     max_source_length=None,
     max_target_length=None,
+    choose=None,
 ):
     """Encodes pairs and leaves out those with too many tokens.
 
     A pair with a side of no token is left out too; one warning says how many there
-    are and which is the first.
+    are and which is the first. What is left out takes no memory: the pairs are read in
+    pieces.
 
     Args:
         pairs: A `PairCorpus`, another iterable of (source, target) strings, or a
@@ -230,6 +255,9 @@ def encode_pairs(
         max_source_length: Largest number of source tokens, the end token not counted;
             `None` for any.
         max_target_length: The same for the target.
+        choose: Function that says which of the other pairs to take: from an
+            `EncodedPairs` of those of a piece to a boolean array `(N,)`. `None` for
+            all.
 
     Returns:
         A `keras_bahdanau.batching.EncodedPairs`: 4 bytes a token, and the numbers
@@ -238,38 +266,34 @@ def encode_pairs(
     Raises:
         ValueError: If no pair is left.
     """
-    sides = ([], [], [], [])
+    parts, empty, count, num_too_long = [], [], 0, 0
+    limits = (max_source_length, max_target_length)
     for encoded in _encoded_chunks(pairs, source_codec, target_codec):
-        for side, array in zip(sides, encoded):
-            side.append(array.numpy())
-    if not sides[0]:
+        part = [array.numpy() for array in encoded]
+        # The end token alone is one.
+        is_empty = np.minimum(part[1], part[3]) < 2
+        too_long = np.zeros_like(is_empty)
+        for lengths, limit in zip(part[1::2], limits):
+            if limit is not None:
+                too_long |= lengths > limit + 1
+        empty += [np.flatnonzero(is_empty) + count]
+        num_too_long += int(np.sum(too_long & ~is_empty))
+        count += len(is_empty)
+        part = _kept(part, ~(too_long | is_empty))
+        if choose is not None and len(part[1]):
+            part = _kept(part, choose(EncodedPairs(*part)))
+        parts.append(part)
+    if not parts:
         raise ValueError("`pairs` must hold a sentence pair. Received none.")
-    sources, source_lengths, targets, target_lengths = map(np.concatenate, sides)
-    # The end token alone is one.
-    empty = (source_lengths < 2) | (target_lengths < 2)
-    if np.any(empty):
-        _warn_empty(
-            "`pairs`: pair {} has a side without a token", np.flatnonzero(empty)
-        )
-    too_long = np.zeros_like(empty)
-    if max_source_length is not None:
-        too_long |= source_lengths > max_source_length + 1
-    if max_target_length is not None:
-        too_long |= target_lengths > max_target_length + 1
-    too_long &= ~empty
-    keep = ~(too_long | empty)
-    num_too_long = int(too_long.sum())
+    empty = np.concatenate(empty)
+    if len(empty):
+        _warn_empty("`pairs`: pair {} has a side without a token", empty)
     if num_too_long:
-        logger.info(
-            "The length filter left out %d of %d pairs.", num_too_long, keep.size
-        )
+        logger.info("The length filter left out %d of %d pairs.", num_too_long, count)
     return EncodedPairs(
-        sources[np.repeat(keep, source_lengths)],
-        source_lengths[keep],
-        targets[np.repeat(keep, target_lengths)],
-        target_lengths[keep],
+        *map(np.concatenate, zip(*parts)),
         num_too_long=num_too_long,
-        num_empty=int(empty.sum()) + getattr(pairs, "num_empty", 0),
+        num_empty=len(empty) + getattr(pairs, "num_empty", 0),
     )
 
 
@@ -387,6 +411,17 @@ def _encoded_chunks(pairs, source_codec, target_codec):
     return dataset.map(encode, num_parallel_calls=tf.data.AUTOTUNE)
 
 
+def _kept(part, keep):
+    """Ids and lengths of both sides, of some pairs only."""
+    sources, source_lengths, targets, target_lengths = part
+    return [
+        sources[np.repeat(keep, source_lengths)],
+        source_lengths[keep],
+        targets[np.repeat(keep, target_lengths)],
+        target_lengths[keep],
+    ]
+
+
 def _read_lines(path):
     """The lines of a UTF-8 file, blanks around them taken off."""
     data = pathlib.Path(path).read_bytes()
@@ -463,6 +498,19 @@ def _check_line_ends(paths):
                 f"`tfds.TranslateFolder` would split it. Received {path} with "
                 f"{found[0]!r} in line {line}. Read the files with `parallel_files`."
             )
+
+
+def _checked_builder(name, source, target, data_dir, download):
+    """The package, the builder of a set that has both features, and its name."""
+    tfds = import_tfds()
+    if isinstance(name, str):
+        builder = tfds.builder(name, data_dir=data_dir)
+    else:
+        builder, name = name, name.name
+    if download:
+        builder.download_and_prepare()
+    _check_features(builder, name, source, target)
+    return tfds, builder, name
 
 
 def _check_features(builder, name, source, target):

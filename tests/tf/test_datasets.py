@@ -18,6 +18,7 @@ from keras_bahdanau.tf import (
     tfds_pairs,
     translation_batches,
 )
+from keras_bahdanau.tf.datasets import tfds_dataset
 
 
 class LetterCodec:
@@ -270,9 +271,30 @@ def test_empty_and_undecodable_examples_of_tfds_are_named():
             tfds_pairs("wmt14_translate/fr-en", "train", "fr", "de")
 
 
-def test_a_set_that_is_not_prepared_says_how_to_prepare_it(tmp_path):
+def test_a_set_of_tfds_is_read_anew_with_each_iteration_and_by_encode_pairs():
+    import tensorflow_datasets as tfds
+
+    def examples(self, *args, **kwargs):
+        columns = {"en": ["ab ", "", "c"], "fr": ["d", "e", " fgh"]}
+        return tf.data.Dataset.from_tensor_slices(columns)
+
+    with tfds.testing.mock_data(num_examples=3, as_dataset_fn=examples):
+        dataset = tfds_dataset("wmt14_translate/fr-en", "train", "fr", "en")
+        with pytest.raises(ValueError, match="'de'; it has: 'fr', 'en'"):
+            tfds_dataset("wmt14_translate/fr-en", "train", "fr", "de")
+    expected = [(b"d", b"ab"), (b"e", b""), (b"fgh", b"c")]
+    for _ in range(2):
+        assert list(dataset.as_numpy_iterator()) == expected
+    assert dataset.cardinality() == 3
+    with pytest.warns(EmptySideWarning, match="pair 1 has a side without a token"):
+        pairs = encode_pairs(dataset, LETTERS, LETTERS)
+    assert pairs.sources.tolist() == [7, 3, 9, 10, 11, 3] and pairs.num_empty == 1
+
+
+@pytest.mark.parametrize("read", [tfds_pairs, tfds_dataset])
+def test_a_set_that_is_not_prepared_says_how_to_prepare_it(tmp_path, read):
     with pytest.raises(ValueError) as error:
-        tfds_pairs("para_crawl/enfr", "train", "en", "fr", data_dir=tmp_path)
+        read("para_crawl/enfr", "train", "en", "fr", data_dir=tmp_path)
     message = str(error.value)
     assert str(tmp_path) in message
     assert "tfds.builder('para_crawl/enfr', data_dir=" in message
@@ -412,6 +434,26 @@ def test_pairs_without_a_token_are_left_out_counted_and_named():
     with pytest.warns(EmptySideWarning, match="pair 1 has .* the first of 3"):
         encoded = encode_pairs(pairs, LETTERS, LETTERS)
     assert (len(encoded), encoded.num_empty) == (1, 5)
+
+
+def test_pairs_are_chosen_in_pieces_after_the_length_filter(monkeypatch):
+    monkeypatch.setattr("keras_bahdanau.tf.datasets._CHUNK", 3)
+    pieces = []
+
+    def choose(piece):
+        pieces.append(piece.sources.tolist())
+        return piece.source_lengths == 2
+
+    texts = ["a", "bb", "ccccc", "ddddd", "eeeee", "", "f", "gg", "h"]
+    with pytest.warns(EmptySideWarning, match="pair 5 has .* the first of 1"):
+        encoded = encode_pairs(
+            zip(texts, texts), LETTERS, LETTERS, max_source_length=4, choose=choose
+        )
+    # In the second piece all are too long or empty.
+    assert pieces == [[4, 3, 5, 5, 3], [9, 3, 10, 10, 3, 11, 3]]
+    assert encoded.sources.tolist() == [4, 3, 9, 3, 11, 3]
+    assert encoded.target_lengths.tolist() == [2, 2, 2]
+    assert (encoded.num_too_long, encoded.num_empty) == (3, 1)
 
 
 def test_pairs_may_be_a_generator_or_a_dataset():
