@@ -349,7 +349,7 @@ print(json.dumps(found))
 
 
 def test_two_replicas_come_to_the_losses_of_one_device(config, tmp_path):
-    # Adam and a gradient norm of 1 by far: what is clipped matters.
+    # At this rate a gradient that is clipped or weighed another way is seen.
     values = {**TINY, "optimizer": "adam", "learning_rate": 0.05, "preset": "library"}
     values["options"] = {**TINY["options"], "dropout": 0.0}
     config.write_text(json.dumps(values))
@@ -365,5 +365,5 @@ def test_two_replicas_come_to_the_losses_of_one_device(config, tmp_path):
     assert found["replicas"] == 2 and found["went_on"] == 3
     for name in ("loss", "perplexity", "accuracy"):
         one, two = ([row[name] for row in found[x]] for x in ("one", "two"))
-        np.testing.assert_allclose(two, one, rtol=1e-3, err_msg=name)
+        np.testing.assert_allclose(two, one, rtol=1e-4, err_msg=name)
     assert found["one"][-1]["loss"] < found["one"][0]["loss"]
