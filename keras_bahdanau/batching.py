@@ -94,6 +94,21 @@ class EncodedPairs:
         target_ids[:, 1:] = np.where(columns < lengths[:, None], labels[:, :-1], PAD_ID)
         return {"source_ids": source_ids, "target_ids": target_ids}, labels
 
+    def select(self, keep):
+        """Some of the pairs.
+
+        Args:
+            keep: Boolean array `(N,)`, `True` for those to take.
+
+        Returns:
+            `EncodedPairs` of these.
+
+        Raises:
+            ValueError: If none is left.
+        """
+        sides = self.sources, self.source_lengths, self.targets, self.target_lengths
+        return EncodedPairs(*selected_pairs(sides, keep))
+
     def _check(self):
         for name in ("source", "target"):
             ids = getattr(self, f"{name}s")
@@ -342,6 +357,17 @@ class BatchSequence(PlannedBatches):
     def __init__(self, pairs, shuffle=True, seed=None, **options):
         self.pairs = pairs
         super().__init__(pairs, shuffle, seed, **options)
+
+
+def selected_pairs(sides, keep):
+    """Ids and lengths of both sides, as in `EncodedPairs`, of some pairs or none."""
+    sources, source_lengths, targets, target_lengths = sides
+    return [
+        sources[np.repeat(keep, source_lengths)],
+        source_lengths[keep],
+        targets[np.repeat(keep, target_lengths)],
+        target_lengths[keep],
+    ]
 
 
 def open_lengths(plan, step=1):

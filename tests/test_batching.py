@@ -118,3 +118,12 @@ def test_a_model_fits_on_a_batch_sequence():
     history = model.fit(batches, epochs=2, shuffle=False, verbose=0)
     assert np.all(np.isfinite(history.history["loss"]))
     assert history.params["steps"] == 5
+
+
+def test_some_pairs_are_selected_with_their_ids():
+    pairs = EncodedPairs([7, 3, 8, 9, 3], [2, 3], [5, 3, 3], [2, 1])
+    second = pairs.select(np.array([False, True]))
+    assert second.sources.tolist() == [8, 9, 3] and second.targets.tolist() == [3]
+    assert (len(second), second.source_lengths.tolist()) == (1, [3])
+    with pytest.raises(ValueError, match="A pair must be left"):
+        pairs.select(np.array([False, False]))

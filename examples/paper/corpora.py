@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
-from selection import Selection, kept
+from selection import Selection
 
 from keras_bahdanau.batching import EncodedPairs
 from keras_bahdanau.grammar import sample_splits
@@ -142,8 +142,8 @@ def read_stream(corpus, codecs, limit, words=None):
         odd = np.arange(len(sample)) % 2 == 1
         choose = Selection(
             encode_pairs(corpus.validation, *codecs),
-            kept(sample, ~odd),
-            kept(sample, odd),
+            sample.select(~odd),
+            sample.select(odd),
             [codec.vocabulary_size for codec in codecs],
             share=words / found,
         )
@@ -158,7 +158,7 @@ def training_pairs(corpus, codecs, limit):
         return encode_pairs(pairs, *codecs, limit, limit)
     # The end token is no word.
     longer = np.maximum(pairs.source_lengths, pairs.target_lengths)
-    return kept(pairs, longer <= limit + 1)
+    return pairs.select(longer <= limit + 1)
 
 
 def lengths(texts, codec):

@@ -6,8 +6,6 @@ Selection", with models of single words on both sides.
 
 import numpy as np
 
-from keras_bahdanau.batching import EncodedPairs
-
 
 class Selection:
     """The pairs with the least difference of cross-entropies, up to a number of words.
@@ -65,16 +63,6 @@ class Selection:
     def __call__(self, pairs):
         """Which pairs to take, for `encode_pairs`."""
         return self.scores(pairs) <= self.limit
-
-
-def kept(pairs, keep):
-    """Those pairs of an `EncodedPairs` for which a boolean array `(N,)` says so."""
-    return EncodedPairs(
-        pairs.sources[np.repeat(keep, pairs.source_lengths)],
-        pairs.source_lengths[keep],
-        pairs.targets[np.repeat(keep, pairs.target_lengths)],
-        pairs.target_lengths[keep],
-    )
 
 
 def _sides(pairs):

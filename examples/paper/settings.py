@@ -121,8 +121,8 @@ class Settings:
         kind = MODELS[self.model]
         make = kind.paper if self.preset == "paper" else kind
         model = make(source_size, target_size, seed=seed, **self.options)
-        # Another model around it is trained; an optimizer of its own, which never made
-        # a step, would be in the way when it is loaded.
+        # Another model around it is trained. Of an optimizer of its own, which never
+        # made a step, Keras would warn when it is loaded.
         model.optimizer, model.compiled = None, False
         return model
 

@@ -21,6 +21,7 @@ from keras_bahdanau.batching import (
     EncodedPairs,
     EpochOrder,
     check_any_batch,
+    selected_pairs,
 )
 
 _CHUNK = 4096
@@ -279,9 +280,9 @@ def encode_pairs(
         empty += [np.flatnonzero(is_empty) + count]
         num_too_long += int(np.sum(too_long & ~is_empty))
         count += len(is_empty)
-        part = _kept(part, ~(too_long | is_empty))
+        part = selected_pairs(part, ~(too_long | is_empty))
         if choose is not None and len(part[1]):
-            part = _kept(part, choose(EncodedPairs(*part)))
+            part = selected_pairs(part, choose(EncodedPairs(*part)))
         parts.append(part)
     if not parts:
         raise ValueError("`pairs` must hold a sentence pair. Received none.")
@@ -409,17 +410,6 @@ def _encoded_chunks(pairs, source_codec, target_codec):
             chunks, output_signature=(strings, strings)
         )
     return dataset.map(encode, num_parallel_calls=tf.data.AUTOTUNE)
-
-
-def _kept(part, keep):
-    """Ids and lengths of both sides, of some pairs only."""
-    sources, source_lengths, targets, target_lengths = part
-    return [
-        sources[np.repeat(keep, source_lengths)],
-        source_lengths[keep],
-        targets[np.repeat(keep, target_lengths)],
-        target_lengths[keep],
-    ]
 
 
 def _read_lines(path):
