@@ -230,3 +230,19 @@ def example(monkeypatch):
     programs = {path.stem for path in TRANSLATION.glob("*.py")}
     for name in programs - before:
         sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def import_from(monkeypatch):
+    """Imports the modules of an example as its programs do, and forgets them then."""
+    before, folders = set(sys.modules), []
+
+    def import_from(folder):
+        monkeypatch.syspath_prepend(folder)
+        folders.append(folder)
+        return importlib.import_module
+
+    yield import_from
+    for folder in folders:
+        for name in {path.stem for path in folder.glob("*.py")} - before:
+            sys.modules.pop(name, None)

@@ -1,7 +1,6 @@
 """The studies in examples/bidirectional, at a tiny size, and what they claim."""
 
 import functools
-import importlib
 import pathlib
 import re
 import sys
@@ -19,13 +18,9 @@ SEQUENCES = [*TINY, "--length", "7"]
 
 
 @pytest.fixture
-def study(monkeypatch):
+def study(import_from):
     """Imports a module of the example, as the programs do."""
-    monkeypatch.syspath_prepend(FOLDER)
-    before = set(sys.modules)
-    yield importlib.import_module
-    for name in MODULES - before:
-        sys.modules.pop(name, None)
+    return import_from(FOLDER)
 
 
 @pytest.fixture

@@ -1,10 +1,8 @@
 """The experiment in examples/paper, at a tiny size, and the numbers of its report."""
 
-import importlib
 import json
 import math
 import pathlib
-import sys
 import types
 
 import keras
@@ -15,7 +13,6 @@ import pytest
 pytestmark = pytest.mark.tf_only
 
 FOLDER = pathlib.Path(__file__).resolve().parent.parent / "examples" / "paper"
-MODULES = {path.stem for path in FOLDER.glob("*.py")}
 TINY = {
     "model": "RNNsearch",
     "preset": "library",
@@ -34,13 +31,9 @@ TINY = {
 
 
 @pytest.fixture
-def module(monkeypatch):
+def module(import_from):
     """Imports a module of the example, as the program does."""
-    monkeypatch.syspath_prepend(FOLDER)
-    before = set(sys.modules)
-    yield importlib.import_module
-    for name in MODULES - before:
-        sys.modules.pop(name, None)
+    return import_from(FOLDER)
 
 
 @pytest.fixture

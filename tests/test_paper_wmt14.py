@@ -1,6 +1,5 @@
 """`--scale wmt14` of examples/paper: a stream, its selection, checkpoints, replicas."""
 
-import importlib
 import json
 import math
 import pathlib
@@ -14,7 +13,6 @@ import pytest
 pytestmark = pytest.mark.tf_only
 
 FOLDER = pathlib.Path(__file__).resolve().parent.parent / "examples" / "paper"
-MODULES = {path.stem for path in FOLDER.glob("*.py")}
 TINY = {
     "model": "RNNsearch",
     "preset": "paper",
@@ -39,13 +37,9 @@ SIZES = {"train": 150, "validation": 20, "test": 30}
 
 
 @pytest.fixture
-def module(monkeypatch):
+def module(import_from):
     """Imports a module of the example, as the program does."""
-    monkeypatch.syspath_prepend(FOLDER)
-    before = set(sys.modules)
-    yield importlib.import_module
-    for name in MODULES - before:
-        sys.modules.pop(name, None)
+    return import_from(FOLDER)
 
 
 @pytest.fixture
