@@ -78,6 +78,7 @@ def step_parser(description):
     parser.add_argument("--loss", choices=("plain", "fused"), default="plain")
     parser.add_argument("--chunks", type=int, default=8, help="of the fused loss")
     parser.add_argument("--dtype", default="float32", help="a Keras dtype policy")
+    parser.add_argument("--dropout", type=float, default=0.0, help="while training")
     return parser
 
 

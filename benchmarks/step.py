@@ -29,7 +29,7 @@ def make_model(options, jit_compile):
         attention_units=options.attn_units,
         readout_units=options.readout,
         step_order="look_generate_update",
-        dropout=0.0,
+        dropout=options.dropout,
     )
     optimizer = keras.optimizers.Adam(options.lr)
     if options.loss == "fused":

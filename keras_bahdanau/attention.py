@@ -5,6 +5,7 @@ from keras import ops
 
 from keras_bahdanau.loop import read
 from keras_bahdanau.products import project
+from keras_bahdanau.random import dropout
 from keras_bahdanau.scores import (
     additive_scores,
     causal_mask,
@@ -246,7 +247,7 @@ class BahdanauAttention(keras.layers.Layer):
         """
         if not training or not self.dropout:
             return None
-        return keras.random.dropout(
+        return dropout(
             ops.ones(shape, self.compute_dtype),
             self.dropout,
             seed=self.seed_generator,

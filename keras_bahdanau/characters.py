@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_bahdanau.encoder import BidirectionalGRUEncoder
+from keras_bahdanau.random import Dropout
 from keras_bahdanau.weights import check_count, check_rate
 
 ENCODERS = ("gru", "cnn")
@@ -94,7 +95,7 @@ class CharacterEncoder(keras.layers.Layer):
         self.embedding = keras.layers.Embedding(
             self.vocabulary_size, self.embedding_dim, dtype=policy, name="embedding"
         )
-        self.input_dropout = keras.layers.Dropout(
+        self.input_dropout = Dropout(
             self.dropout, seed=self.seed, dtype=policy, name="input_dropout"
         )
         if self.kind == "gru":

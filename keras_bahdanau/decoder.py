@@ -6,6 +6,7 @@ from keras import ops
 from keras_bahdanau.attention import FixedContext
 from keras_bahdanau.loop import read
 from keras_bahdanau.products import project
+from keras_bahdanau.random import dropout
 from keras_bahdanau.recurrence import attentive_states, gru_states
 from keras_bahdanau.weights import (
     add_weight,
@@ -194,7 +195,7 @@ class AttentiveGRUDecoderCell(keras.layers.GRUCell):
         inputs = ops.cast(inputs, self.compute_dtype)
         if training and self.dropout:
             shape = ops.shape(inputs)
-            inputs = keras.random.dropout(
+            inputs = dropout(
                 inputs,
                 self.dropout,
                 noise_shape=(shape[0], *[1] * (len(shape) - 2), shape[-1]),
@@ -206,7 +207,7 @@ class AttentiveGRUDecoderCell(keras.layers.GRUCell):
         """Draws the factor of the state for all steps, or `None`."""
         if not training or not self.recurrent_dropout:
             return None
-        return keras.random.dropout(
+        return dropout(
             ops.ones_like(state),
             self.recurrent_dropout,
             seed=self.seed_generator,

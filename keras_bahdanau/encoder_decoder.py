@@ -15,6 +15,7 @@ from keras_bahdanau.generation import Generation, pair
 from keras_bahdanau.initializers import BlockOrthogonal, different_seeds, fresh
 from keras_bahdanau.loop import read
 from keras_bahdanau.products import project
+from keras_bahdanau.random import Dropout
 from keras_bahdanau.readout import MaxoutReadout
 from keras_bahdanau.recipes import paper_recipe
 
@@ -92,11 +93,11 @@ class EncoderDecoder(Generation):
             dtype=dtype,
             name="target_embedding",
         )
-        self.input_dropout = keras.layers.Dropout(
+        self.input_dropout = Dropout(
             self.dropout, seed=seeds[0], dtype=dtype, name="input_dropout"
         )
         self.encoder = self._make_encoder(dtype)
-        self.memory_dropout = keras.layers.Dropout(
+        self.memory_dropout = Dropout(
             self.dropout, seed=seeds[1], dtype=dtype, name="memory_dropout"
         )
         self.bridge = StateBridge(

@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_bahdanau.loop import read
 from keras_bahdanau.products import project
+from keras_bahdanau.random import Dropout
 from keras_bahdanau.weights import (
     add_weight,
     check_count,
@@ -192,7 +193,7 @@ class MaxoutReadout(keras.layers.Layer):
         self.seed = seed
         self.supports_masking = True
         self.maxout = Maxout(pool_size, dtype=self.dtype_policy, name="maxout")
-        self.dropout_layer = keras.layers.Dropout(
+        self.dropout_layer = Dropout(
             dropout, seed=seed, dtype=self.dtype_policy, name="dropout"
         )
 

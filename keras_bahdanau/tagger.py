@@ -9,6 +9,7 @@ from keras_bahdanau.characters import CharacterEncoder
 from keras_bahdanau.crf import CRF
 from keras_bahdanau.encoder import BidirectionalGRUEncoder
 from keras_bahdanau.initializers import different_seeds
+from keras_bahdanau.random import Dropout, uniform
 from keras_bahdanau.weights import check_count, check_rate
 
 OUTPUTS = ("softmax", "crf")
@@ -61,7 +62,7 @@ class TokenDropout(keras.layers.Layer):
     def call(self, ids, training=None):
         if not training or not self.rate:
             return ids
-        drawn = keras.random.uniform(ops.shape(ids), seed=self.seed_generator)
+        drawn = uniform(ops.shape(ids), self.seed_generator)
         dropped = ops.logical_and(drawn < self.rate, ops.not_equal(ids, 0))
         return ops.where(dropped, ops.full_like(ids, UNK_ID), ids)
 
@@ -252,11 +253,11 @@ class SequenceTagger(keras.Model):
             )
             for index, size in enumerate(self.feature_sizes)
         ]
-        self.drop_inputs = keras.layers.Dropout(
+        self.drop_inputs = Dropout(
             self.dropout, seed=next(seeds), name="drop_inputs", **options
         )
         self.encoder_layers = self._make_encoder(next(seeds), options)
-        self.drop_states = keras.layers.Dropout(
+        self.drop_states = Dropout(
             self.dropout, seed=next(seeds), name="drop_states", **options
         )
         if self.output_kind == "crf":
