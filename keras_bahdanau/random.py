@@ -2,7 +2,7 @@
 
 On TensorFlow, XLA draws a 32-bit random number on a CPU many times over: it
 computes the whole generator again for each part of each element. A 64-bit number
-has fewer parts, and costs what it costs without XLA (`benchmarks/dropout.py`).
+has fewer parts, and costs what it costs without XLA (`benchmarks/step.py --dropout`).
 """
 
 import keras

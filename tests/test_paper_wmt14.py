@@ -215,6 +215,49 @@ def test_the_program_goes_from_the_set_to_the_report(module, wmt14, config, caps
     assert not any("update 6 of 6" in line and "h left" in line for line in lines)
 
 
+@pytest.mark.shared
+def test_a_sample_of_real_text_goes_from_its_prepared_files_to_the_report(
+    module, config, shared_dir, tmp_path
+):
+    import tensorflow as tf
+    import tensorflow_datasets as tfds
+
+    def lines(language, split, count):
+        path = shared_dir / "data" / "tatoeba-en-fr" / f"{language}.{split}.txt"
+        return path.read_text(encoding="utf-8").splitlines()[:count]
+
+    def texts(split, count):
+        columns = {name: lines(name, split, count) for name in ("en", "fr")}
+        return tf.data.Dataset.from_tensor_slices(columns)
+
+    # On the disk it is what `tfds.load` prepares, under the set's own name.
+    tfds.dataset_builders.store_as_tfds_dataset(
+        "wmt14_translate",
+        version="1.0.0",
+        features=tfds.features.Translation(["en", "fr"]),
+        split_datasets={
+            "train": texts("train", 3000),
+            "validation": texts("val", 30),
+            "test": texts("test", 30),
+        },
+        config="fr-en",
+        data_dir=tmp_path,
+    )
+    output = tmp_path / "out"
+    module("study").main(
+        ["--scale", "wmt14", "--data-dir", str(tmp_path), "--words", "5000"]
+        + ["--no-jit", "--seeds", "1", "--config", str(config)]
+        + ["--output", str(output)]
+    )
+    report = json.loads((output / "report.json").read_text(encoding="utf-8"))
+    found = report["corpus"]
+    assert (found["name"], found["validation"], found["test"]) == ("wmt14", 30, 30)
+    # About 7 words and marks a sentence: a quarter of the text is asked for.
+    assert 300 < found["train"] < 1500
+    log = (output / "RNNsearch-30" / "seed-1" / "log.csv").read_text(encoding="utf-8")
+    assert len(log.splitlines()) == 3
+
+
 def test_hours_left_follow_from_the_seconds_of_an_update(module, config, monkeypatch):
     training, settings = module("training"), module("settings").read_settings(config)
     settings = settings.with_updates(9000)
