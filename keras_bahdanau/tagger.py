@@ -387,13 +387,15 @@ class SequenceTagger(keras.Model):
 
     def fit(self, *args, class_weight=None, **options):
         """As in Keras; without `class_weight`, which is for one label a sentence."""
-        if class_weight is not None:
-            raise ValueError(
-                "`class_weight` is not for sequences: Keras takes the labels of a "
-                "sentence for one class. Weigh words by `sample_weight` (B, T), or "
-                "with a CRF sentences by (B,)."
-            )
+        _check_no_class_weight(class_weight)
         return super().fit(*args, **options)
+
+    def train_on_batch(
+        self, x, y=None, sample_weight=None, class_weight=None, **options
+    ):
+        """As in Keras; without `class_weight`, which is for one label a sentence."""
+        _check_no_class_weight(class_weight)
+        return super().train_on_batch(x, y, sample_weight, **options)
 
     def compute_loss(self, x=None, y=None, y_pred=None, *args, **kwargs):
         """As in Keras; labels `(B, T)` stand for those of tags and scores."""
@@ -433,6 +435,15 @@ class SequenceTagger(keras.Model):
             "reset_after": self.reset_after,
             "seed": self.seed,
         }
+
+
+def _check_no_class_weight(class_weight):
+    if class_weight is not None:
+        raise ValueError(
+            "`class_weight` is not for sequences: Keras takes the labels of a "
+            "sentence for one class. Weigh words by `sample_weight` (B, T), or "
+            "with a CRF sentences by (B,)."
+        )
 
 
 def _by_output(labels, outputs):

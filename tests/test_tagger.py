@@ -272,6 +272,8 @@ def test_words_are_weighed_by_sample_weight_and_not_by_class():
     weights = np.where(labels == 2, 9.0, 1.0)
     with pytest.raises(ValueError, match="`class_weight` is not for sequences"):
         model.fit(inputs, labels, class_weight={2: 9.0}, verbose=0)
+    with pytest.raises(ValueError, match="`class_weight` is not for sequences"):
+        model.train_on_batch(inputs, labels, class_weight={2: 9.0})
     twice = [
         model.evaluate(inputs, labels, sample_weight=scale * weights, verbose=0)
         for scale in (1, 2)

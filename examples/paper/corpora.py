@@ -14,9 +14,9 @@ from keras_bahdanau.tf import (
     WordCodec,
     encode_pairs,
     parallel_folder,
+    tfds_dataset,
     tfds_pairs,
 )
-from keras_bahdanau.tf.datasets import tfds_dataset
 
 LONGEST = 60
 WMT14 = "wmt14_translate/fr-en"

@@ -17,6 +17,7 @@ from keras_bahdanau.tf.datasets import PairCorpus as PairCorpus
 from keras_bahdanau.tf.datasets import encode_pairs as encode_pairs
 from keras_bahdanau.tf.datasets import parallel_files as parallel_files
 from keras_bahdanau.tf.datasets import parallel_folder as parallel_folder
+from keras_bahdanau.tf.datasets import tfds_dataset as tfds_dataset
 from keras_bahdanau.tf.datasets import tfds_pairs as tfds_pairs
 from keras_bahdanau.tf.datasets import translation_batches as translation_batches
 from keras_bahdanau.tf.server import ExportedTranslator as ExportedTranslator

@@ -15,10 +15,10 @@ from keras_bahdanau.tf import (
     encode_pairs,
     parallel_files,
     parallel_folder,
+    tfds_dataset,
     tfds_pairs,
     translation_batches,
 )
-from keras_bahdanau.tf.datasets import tfds_dataset
 
 
 class LetterCodec:

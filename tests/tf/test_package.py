@@ -18,6 +18,7 @@ HOMES = {
         "encode_pairs",
         "parallel_files",
         "parallel_folder",
+        "tfds_dataset",
         "tfds_pairs",
         "translation_batches",
     },
