@@ -171,7 +171,7 @@ def make_trainer(options, loss, num_chunks):
     model = paper_model(options)
     if loss == "plain":
         return model
-    trainer = kb.FusedLossModel(model, num_chunks=num_chunks)
+    trainer = kb.FusedLossModel(model, num_chunks=num_chunks, average_over="sequences")
     trainer.compile(optimizer=kb.paper_recipe()["optimizer"])
     return trainer
 

@@ -6,7 +6,12 @@ import keras
 from keras import ops
 
 from keras_bahdanau.loop import run_steps
-from keras_bahdanau.losses import mean_loss, standardize_tokens
+from keras_bahdanau.losses import (
+    check_average,
+    count_of,
+    mean_loss,
+    standardize_tokens,
+)
 from keras_bahdanau.scores import largest_of
 from keras_bahdanau.weights import check_count
 
@@ -189,7 +194,9 @@ class _ExpMean(keras.metrics.Mean):
 class FusedLossModel(keras.Model):
     """Trains a model with its output layer and the loss as one.
 
-        loss = sum_bt m_bt w_bt l_bt / sum_bt m_bt,  as `TokenCrossentropy`
+        loss = sum_bt m_bt w_bt l_bt / sum_bt m_bt,  as `TokenCrossentropy`,
+
+    or over the number of sequences, with `average_over="sequences"`.
 
     The logits of a batch, `(B, T, V)`, are the largest tensor of RNNsearch by far,
     and a loss makes some more of that shape. Here they never exist: the vocabulary is
@@ -207,6 +214,7 @@ class FusedLossModel(keras.Model):
     Args:
         model: `RNNSearch` or `RNNEncoderDecoder`.
         label_smoothing: as `TokenCrossentropy`; not with `num_sampled`.
+        average_over: as `TokenCrossentropy`, `"tokens"` or `"sequences"`.
         num_chunks: into how many parts the tokens of a batch are divided.
         num_sampled: number of words that are sampled in training; `None` for all.
         seed: seed of the sample.
@@ -244,9 +252,11 @@ class FusedLossModel(keras.Model):
         num_chunks=8,
         num_sampled=None,
         seed=None,
+        average_over="tokens",
         **kwargs,
     ):
         super().__init__(**kwargs)
+        check_average(average_over)
         if not hasattr(model, "hidden_states"):
             raise ValueError(
                 "FusedLossModel needs an RNNSearch or RNNEncoderDecoder. "
@@ -270,6 +280,7 @@ class FusedLossModel(keras.Model):
         self.num_chunks = num_chunks
         self.num_sampled = num_sampled
         self.seed = seed
+        self.average_over = average_over
         self.seed_generator = keras.random.SeedGenerator(seed)
         self.perplexity = _ExpMean(name="perplexity")
         self.accuracy = keras.metrics.Mean(name="accuracy")
@@ -286,10 +297,10 @@ class FusedLossModel(keras.Model):
     def compute_loss(
         self, x=None, y=None, y_pred=None, sample_weight=None, training=True
     ):
-        """The mean loss of the real tokens; `y_pred` is what `call` returned."""
+        """The loss of the real tokens; `y_pred` is what `call` returned."""
         labels, hidden, sample_weight = standardize_tokens(y, y_pred, sample_weight)
-        real = ops.cast(ops.not_equal(labels, 0), "float32")
-        weights = real
+        mask = ops.not_equal(labels, 0)
+        weights = real = ops.cast(mask, "float32")
         if sample_weight is not None:
             weights = real * ops.cast(sample_weight, "float32")
         kernel, bias = self.model.readout.output_weights()
@@ -319,7 +330,7 @@ class FusedLossModel(keras.Model):
             self.perplexity.update_state(losses, sample_weight=real)
             right = ops.cast(behind <= 0, "float32")
             self.accuracy.update_state(right, sample_weight=real)
-        loss = mean_loss(total, ops.sum(real))
+        loss = mean_loss(total, count_of(mask, self.average_over))
         loss = ops.where(strange, float("nan"), loss)
         for extra in self.losses:
             loss = loss + ops.cast(extra, loss.dtype)
@@ -333,6 +344,7 @@ class FusedLossModel(keras.Model):
             "num_chunks": self.num_chunks,
             "num_sampled": self.num_sampled,
             "seed": self.seed,
+            "average_over": self.average_over,
         }
 
     @classmethod

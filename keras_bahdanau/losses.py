@@ -5,6 +5,10 @@ from keras import ops
 
 from keras_bahdanau.scores import largest_of
 
+# What a mean of losses may be over, and the reductions that are one.
+AVERAGES = ("tokens", "sequences")
+MEANS = ("sum_over_batch_size", "mean")
+
 
 class _MaskOf(keras.layers.Layer):
     """Returns the Keras mask of a tensor, or `None`.
@@ -149,10 +153,15 @@ class TokenCrossentropy(keras.losses.Loss):
         l_bt = logsumexp(logits_bt) - (1 - e) logits_bt[y_bt] - e mean(logits_bt)
 
     with `m` 1 for real tokens, `w` the sample weights (1 by default) and `e` the
-    label smoothing. It is the same number wherever it is called: in `compile` and
-    `fit`, with or without a Keras mask on the logits, and by hand. It is computed in
-    float32 whatever the policy, or in float64 for float64 logits. Under
-    `tf.distribute` each replica averages over its own tokens, as with Keras' losses.
+    label smoothing. Averaged over sequences instead, the first line is
+
+        loss = sum_bt m_bt w_bt l_bt / sum_b max_t m_bt
+
+    which is what the paper minimises: it maximises the mean log-probability of whole
+    sentences. It is the same number wherever it is called: in `compile` and `fit`,
+    with or without a Keras mask on the logits, and by hand. It is computed in float32
+    whatever the policy, or in float64 for float64 logits. Under `tf.distribute` each
+    replica averages over its own, as with Keras' losses.
 
     Masking: a token counts if its label is not `pad_id` and the mask of the
     logits, if they carry one, is `True`. A batch of padding only has loss 0. The
@@ -167,6 +176,9 @@ class TokenCrossentropy(keras.losses.Loss):
             divide by the number of real tokens, `"mean_with_sample_weight"` by the
             sum of their weights; `None` returns the loss of each token `(B, T)`.
         name: The name of the loss.
+        average_over: `"tokens"`, or `"sequences"` for the sum over the tokens of a
+            sequence, averaged over those sequences that have any; `reduction` is then
+            one of the first two.
 
     Call arguments:
         y_true: Integer labels `(B, T)`.
@@ -177,7 +189,8 @@ class TokenCrossentropy(keras.losses.Loss):
         A scalar, or `(B, T)` without a reduction.
 
     Raises:
-        ValueError: If `label_smoothing` is out of its range or the ranks of labels
+        ValueError: If `label_smoothing` is out of its range, `average_over` is
+            neither of the two or does not go with `reduction`, or the ranks of labels
             and logits do not fit.
 
     Example:
@@ -191,7 +204,8 @@ class TokenCrossentropy(keras.losses.Loss):
 
     Reference:
         Szegedy et al., "Rethinking the Inception Architecture for Computer Vision"
-        (arXiv 1512.00567), section 7, for label smoothing.
+        (arXiv 1512.00567), section 7, for label smoothing; Cho et al. 2014 (arXiv
+        1406.1078), equation (4), for the average over sequences.
     """
 
     def __init__(
@@ -200,8 +214,15 @@ class TokenCrossentropy(keras.losses.Loss):
         pad_id=0,
         reduction="sum_over_batch_size",
         name="token_crossentropy",
+        average_over="tokens",
     ):
         super().__init__(name=name, reduction=reduction)
+        check_average(average_over)
+        if average_over == "sequences" and reduction not in MEANS:
+            raise ValueError(
+                "An average over sequences is a mean. Received: average_over="
+                f"{average_over!r}, reduction={reduction!r}. Drop one of the two."
+            )
         if not 0.0 <= label_smoothing < 1.0:
             raise ValueError(
                 "`label_smoothing` must lie in [0, 1). Received: "
@@ -209,6 +230,7 @@ class TokenCrossentropy(keras.losses.Loss):
             )
         self.label_smoothing = label_smoothing
         self.pad_id = pad_id
+        self.average_over = average_over
 
     def __call__(self, y_true, y_pred, sample_weight=None):
         labels, logits, sample_weight = standardize_tokens(
@@ -224,6 +246,8 @@ class TokenCrossentropy(keras.losses.Loss):
                 weights = weights * sample_weight
             else:
                 losses = losses * sample_weight
+        if self.average_over == "sequences":
+            return mean_loss(ops.sum(losses), count_of(mask, "sequences"))
         return _reduce(losses, weights, self.reduction)
 
     def call(self, y_true, y_pred):
@@ -233,13 +257,40 @@ class TokenCrossentropy(keras.losses.Loss):
 
     def get_config(self):
         config = super().get_config()
-        config.update(label_smoothing=self.label_smoothing, pad_id=self.pad_id)
+        config.update(
+            label_smoothing=self.label_smoothing,
+            pad_id=self.pad_id,
+            average_over=self.average_over,
+        )
         return config
+
+
+def check_average(average_over):
+    """Raises `ValueError` unless it is one of the two."""
+    if average_over not in AVERAGES:
+        raise ValueError(
+            f"`average_over` must be one of {AVERAGES}. Received: {average_over!r}"
+        )
+
+
+def count_of(mask, average_over):
+    """What a total is divided by: tokens that are real, or rows that have any.
+
+    Args:
+        mask: boolean `(B, T)`, `True` for real tokens.
+        average_over: `"tokens"` or `"sequences"`.
+
+    Returns:
+        A float32 scalar.
+    """
+    if average_over == "sequences":
+        mask = ops.any(mask, axis=-1)
+    return ops.sum(ops.cast(mask, "float32"))
 
 
 def mean_loss(total, count):
     """A total divided by a count, 0 if that is 0, as a loss of Keras would be."""
-    mean = total / ops.maximum(count, 1.0)
+    mean = total / ops.cast(ops.maximum(count, 1.0), total.dtype)
     mean = ops.expand_dims(mean, 0)
     return _reduce(mean, ops.ones_like(mean), "mean")
 
@@ -258,7 +309,7 @@ class _Total(keras.losses.Loss):
 
 def _reduce(losses, weights, reduction):
     """Reduces losses `(B, T)`; a mean divides by the sum of `weights`."""
-    if reduction in ("sum_over_batch_size", "mean"):
+    if reduction in MEANS:
         reduction = "mean_with_sample_weight"
     total = _Total(
         name="total",

@@ -34,10 +34,10 @@ def paper_recipe():
     """Arguments of `compile` as in the paper.
 
     Adadelta with learning rate 1, rho 0.95 and epsilon 1e-6 (Keras' defaults
-    are others), the norm of the whole gradient clipped at 1. The loss is the
-    mean over the real tokens; the code of 2014 summed it over the words of a
-    sentence, so that its gradients were larger and its clipping more often
-    active.
+    are others), the norm of the whole gradient clipped at 1. The loss is that of
+    whole sentences: the sum over the words of each, averaged over the sentences.
+    With clipping, and an epsilon that gradients are small against, that is not what
+    a mean over words would be.
 
     Returns:
         Dictionary of `optimizer`, `loss` and `metrics`, for
@@ -53,7 +53,7 @@ def paper_recipe():
     optimizer = keras.optimizers.Adadelta(
         learning_rate=1.0, rho=0.95, epsilon=1e-6, global_clipnorm=1.0
     )
-    return _recipe(optimizer, label_smoothing=0.0)
+    return _recipe(optimizer, label_smoothing=0.0, average_over="sequences")
 
 
 def tagging_recipe(
@@ -121,9 +121,9 @@ def tagging_recipe(
     }
 
 
-def _recipe(optimizer, label_smoothing):
+def _recipe(optimizer, label_smoothing, average_over="tokens"):
     return {
         "optimizer": optimizer,
-        "loss": TokenCrossentropy(label_smoothing=label_smoothing),
+        "loss": TokenCrossentropy(label_smoothing, average_over=average_over),
         "metrics": [Perplexity(), TokenAccuracy()],
     }

@@ -109,13 +109,16 @@ def two_models(**options):
 
 
 @pytest.mark.parametrize("tie", [False, True], ids=["own", "tied"])
-@pytest.mark.parametrize("weights", [None, np.array([1.0, 0.5, 2.0])])
-def test_fit_and_evaluate_give_what_the_plain_loss_gives(tie, weights):
+@pytest.mark.parametrize(
+    ("weights", "average"),
+    [(None, "tokens"), (np.array([1.0, 0.5, 2.0]), "tokens"), (None, "sequences")],
+)
+def test_fit_and_evaluate_give_what_the_plain_loss_gives(tie, weights, average):
     model, covered = two_models(tie_embeddings=tie)
-    trainer = kb.FusedLossModel(covered, label_smoothing=0.1, num_chunks=4)
+    trainer = kb.FusedLossModel(covered, 0.1, num_chunks=4, average_over=average)
     model.compile(
         keras.optimizers.SGD(0.5),
-        kb.TokenCrossentropy(0.1),
+        kb.TokenCrossentropy(0.1, average_over=average),
         metrics=[kb.Perplexity(name="perplexity"), kb.TokenAccuracy(name="accuracy")],
     )
     trainer.compile(keras.optimizers.SGD(0.5))

@@ -45,6 +45,27 @@ def test_it_equals_plain_loops(smoothing, weights):
     np.testing.assert_allclose(value, expected, rtol=1e-6)
 
 
+@pytest.mark.parametrize("reduction", ["sum_over_batch_size", "mean"])
+@pytest.mark.parametrize("weights", [None, WEIGHTS, WEIGHTS[:, 0]])
+def test_an_average_over_sequences_has_the_sum_of_each(weights, reduction):
+    labels = np.concatenate([LABELS, np.zeros((2, T), "int32")])  # two of padding
+    logits = np.concatenate([LOGITS, LOGITS[:2]])
+    total = 0.0
+    for b in range(B):
+        for t in range(T):
+            if LABELS[b, t]:
+                row = LOGITS[b, t].astype("float64")
+                weight = 1.0 if weights is None else np.reshape(weights, (B, -1))[b]
+                weight = np.broadcast_to(weight, T)[t]
+                total += weight * (np.log(np.exp(row).sum()) - row[LABELS[b, t]])
+    if weights is not None:
+        weights = np.concatenate([weights, weights[:2]])
+    options = {"average_over": "sequences", "reduction": reduction}
+    value = loss(logits, labels, weights, **options)
+    np.testing.assert_allclose(value, total / B, rtol=1e-6)
+    assert loss(logits, 0 * labels, **options) == 0
+
+
 def test_it_equals_keras_crossentropy_with_smoothing_on_one_hot_labels():
     keras_loss = keras.losses.CategoricalCrossentropy(
         from_logits=True, label_smoothing=0.1
@@ -266,6 +287,9 @@ def test_training_lowers_it():
 
 
 def test_it_survives_its_config_and_a_saved_model(tmp_path):
+    sequences = TokenCrossentropy(average_over="sequences")
+    copy = TokenCrossentropy.from_config(sequences.get_config())
+    assert copy.average_over == "sequences"
     crossentropy = TokenCrossentropy(0.2, pad_id=3, reduction="sum", name="nll")
     copy = keras.saving.deserialize_keras_object(
         keras.saving.serialize_keras_object(crossentropy)
@@ -283,6 +307,11 @@ def test_it_survives_its_config_and_a_saved_model(tmp_path):
 def test_wrong_arguments_and_inputs_are_refused():
     with pytest.raises(ValueError, match="`label_smoothing` must lie in"):
         TokenCrossentropy(1.0)
+    with pytest.raises(ValueError, match="`average_over` must be one of"):
+        TokenCrossentropy(average_over="words")
+    for reduction in (None, "sum", "mean_with_sample_weight"):
+        with pytest.raises(ValueError, match="over sequences is a mean"):
+            TokenCrossentropy(average_over="sequences", reduction=reduction)
     with pytest.raises(ValueError, match="one axis less than the logits"):
         loss(labels=np.eye(V)[LABELS])
     with pytest.raises(ValueError, match="one axis less than the logits"):

@@ -306,6 +306,7 @@ def test_the_papers_preset_has_the_papers_settings():
     assert (optimizer.rho, optimizer.epsilon) == (0.95, 1e-6)
     assert optimizer.global_clipnorm == 1.0 and optimizer.clipnorm is None
     assert model.loss.label_smoothing == 0.0
+    assert model.loss.average_over == "sequences"
 
 
 @pytest.mark.parametrize("model_class", [kb.RNNSearch, kb.RNNEncoderDecoder])

@@ -370,13 +370,14 @@ splits = sample_splits(train=90, validation=9, test=9, seed=3, max_length=30).va
 parts = [PairCorpus([x.source for x in s], [x.target for x in s]) for s in splits]
 corpus = Corpus("x", ("en", "fr"), *parts, bucket_width=10)
 codecs = [WordCodec.train(x, 99) for x in (parts[0].sources, parts[0].targets)]
-settings = read_settings(sys.argv[1])
 strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
 found = {"replicas": strategy.num_replicas_in_sync}
-for name, used in (("one", None), ("two", strategy)):
-    folder = pathlib.Path(sys.argv[2], name)
-    train(settings, corpus, codecs, folder, 1, False, print, strategy=used)
-    found[name] = read_log(folder / "log.csv")
+for path in sys.argv[1:]:
+    settings = read_settings(path)
+    for name, used in (("one", None), ("two", strategy)):
+        folder = pathlib.Path(path).with_suffix("") / name
+        train(settings, corpus, codecs, folder, 1, False, print, strategy=used)
+        found.setdefault(name, {})[settings.preset] = read_log(folder / "log.csv")
 # What was stopped goes on with replicas.
 longer = settings.with_updates(9)
 train(longer, corpus, codecs, folder, 1, False, print, strategy=strategy, minutes=1e-9)
@@ -385,13 +386,16 @@ print(json.dumps(found))
 """
 
 
-def test_two_replicas_come_to_the_losses_of_one_device(config, tmp_path):
+def test_two_replicas_come_to_the_losses_of_one_device(tmp_path):
     # At this rate a gradient that is clipped or weighed another way is seen.
-    values = {**TINY, "optimizer": "adam", "learning_rate": 0.05, "preset": "library"}
+    values = {**TINY, "optimizer": "adam", "learning_rate": 0.05}
     values["options"] = {**TINY["options"], "dropout": 0.0}
-    config.write_text(json.dumps(values))
+    # One has the loss of words, one that of sentences.
+    paths = [tmp_path / f"{preset}.json" for preset in ("library", "paper")]
+    for path in paths:
+        path.write_text(json.dumps({**values, "preset": path.stem}))
     run = subprocess.run(
-        [sys.executable, "-c", REPLICAS, str(config), str(tmp_path)],
+        [sys.executable, "-c", REPLICAS, *map(str, paths)],
         cwd=FOLDER,
         capture_output=True,
         text=True,
@@ -400,7 +404,12 @@ def test_two_replicas_come_to_the_losses_of_one_device(config, tmp_path):
     assert not run.returncode, run.stderr[-3000:]
     found = json.loads(run.stdout.splitlines()[-1])
     assert found["replicas"] == 2 and found["went_on"] == 3
-    for name in ("loss", "perplexity", "accuracy"):
-        one, two = ([row[name] for row in found[x]] for x in ("one", "two"))
-        np.testing.assert_allclose(two, one, rtol=1e-4, err_msg=name)
-    assert found["one"][-1]["loss"] < found["one"][0]["loss"]
+    for preset, log in found["one"].items():
+        for name in ("loss", "perplexity", "accuracy"):
+            one, two = ([row[name] for row in x] for x in (log, found["two"][preset]))
+            np.testing.assert_allclose(two, one, rtol=1e-4, err_msg=name)
+    log = found["one"]["library"]
+    assert log[-1]["loss"] < log[0]["loss"]
+    # About 8 words and marks a sentence.
+    words, sentences = (found["one"][x][0]["loss"] for x in ("library", "paper"))
+    assert 4 < sentences / words < 40

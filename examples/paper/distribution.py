@@ -4,17 +4,18 @@ import keras
 import tensorflow as tf
 
 from keras_bahdanau import FusedLossModel
+from keras_bahdanau.losses import count_of
 
 
 @keras.saving.register_keras_serializable(package="keras_bahdanau_paper")
 class DistributedLossModel(FusedLossModel):
     """`FusedLossModel` for a `tf.distribute` strategy, made and compiled in its scope.
 
-    The loss is a mean over the words of a whole batch, and its gradient is clipped as
-    one. Keras knows neither of the two: it would take the mean of the means of the
-    replicas, and clip what each of them has before it adds them up. Here the gradients
-    are added up first, and each replica hands its share of their sum to the optimizer,
-    which clips it at its share of the norm.
+    The loss is a mean over the words, or the sentences, of a whole batch, and its
+    gradient is clipped as one. Keras knows neither of the two: it would take the mean
+    of the means of the replicas, and clip what each of them has before it adds them
+    up. Here the gradients are added up first, and each replica hands its share of
+    their sum to the optimizer, which clips it at its share of the norm.
     """
 
     def compile(self, optimizer, **options):
@@ -26,9 +27,9 @@ class DistributedLossModel(FusedLossModel):
         x, y = data
         replica = tf.distribute.get_replica_context()
         count = replica.num_replicas_in_sync
-        words = tf.math.count_nonzero(y, dtype=tf.float32)
+        own = count_of(tf.not_equal(y, 0), self.average_over)
         # `compute_loss` divides the mean of a replica by their count, as Keras does.
-        share = count * words / replica.all_reduce("SUM", words)
+        share = count * own / replica.all_reduce("SUM", own)
         with tf.GradientTape() as tape:
             hidden = self(x, training=True)
             loss = self.compute_loss(x, y, hidden) * share

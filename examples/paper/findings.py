@@ -1,5 +1,6 @@
 """The numbers of the report, from the translations of all systems that are finished."""
 
+import math
 import statistics
 
 from buckets import bleu_by_length, buckets, mean_by_length
@@ -126,13 +127,17 @@ def _inside(inside, groups):
 
 
 def _log(study, settings, seed):
-    """The log of a run by column, and the update of each row."""
+    """The log of a run by column, and the update of each row.
+
+    The loss is that of words, whatever the training's is a mean over.
+    """
     rows = read_log(study.folder(settings, seed) / LOG)
     columns = {
         name: [row[name] for row in rows]
-        for name in ("loss", "seconds", "val_bleu")
+        for name in ("seconds", "val_bleu")
         if name in rows[0]
     }
+    columns["loss"] = [math.log(row["perplexity"]) for row in rows]
     updates = [settings.validate_every * (n + 1) for n in range(len(rows))]
     return {"updates": updates, **columns}
 

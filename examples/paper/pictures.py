@@ -73,7 +73,7 @@ def _training(found):
         log, style = one["log"], _style(one, found)
         left.plot(log["updates"], log["loss"], **style)
         right.plot(log["updates"], log["val_bleu"], **style)
-    _finish(left, "updates", "training loss")
+    _finish(left, "updates", "training loss of a word")
     _finish(right, "updates", "validation BLEU (greedy search)")
     right.legend(fontsize=8)
     return figure
@@ -84,7 +84,7 @@ def _optimizers(curves):
     axes = figure.subplots()
     for (name, log), line in zip(sorted(curves.items()), LINES):
         axes.plot(log["updates"], log["loss"], label=name, linestyle=line)
-    _finish(axes, "updates", "training loss")
+    _finish(axes, "updates", "training loss of a word")
     axes.legend(fontsize=8)
     return figure
 

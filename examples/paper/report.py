@@ -188,8 +188,8 @@ def _training(found, folder, drawn):
             "<h2>The recipe of the paper</h2>",
             _paragraph(
                 "The model of paper(), its initialisation and step order at a smaller "
-                "width, with Adadelta as in the paper and with Adam. Mean loss of the "
-                f"first and of the last updates: {losses}."
+                "width, with Adadelta as in the paper and with Adam. Mean loss of "
+                f"a word over the first and of the last updates: {losses}."
             ),
             _picture(folder / "optimizers.png", "loss with two optimizers"),
         ]

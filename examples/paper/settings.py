@@ -50,8 +50,9 @@ class Settings:
         name: The name of the file, without its ending.
         model: `"RNNsearch"` or `"RNNencdec"`.
         preset: `"paper"` for the model of `paper()`, its initialisation and step
-            order, with `options` in the place of its sizes; `"library"` for the
-            defaults of the class.
+            order, with `options` in the place of its sizes, and the loss of whole
+            sentences; `"library"` for the defaults of the class, and the loss of
+            words.
         options: Arguments of the class, of those in `OPTIONS`.
         max_length: Words and marks of the longest sentence to train on, either side.
         vocabulary: Number of the most frequent words of each side; others are unknown.
@@ -110,6 +111,11 @@ class Settings:
     @property
     def has_attention(self):
         return MODELS[self.model].has_attention
+
+    @property
+    def average_over(self):
+        """What the loss is a mean over: as the paper has it, sentences."""
+        return "sequences" if self.preset == "paper" else "tokens"
 
     def with_updates(self, updates):
         """The same system with another budget, validated no less often."""

@@ -134,7 +134,9 @@ def make_trainer(settings, codecs, seed, jit, strategy=None):
     sizes = [codec.vocabulary_size for codec in codecs]
     kind = FusedLossModel if strategy is None else DistributedLossModel
     with strategy.scope() if strategy else contextlib.nullcontext():
-        trainer = kind(settings.make_model(*sizes, seed=seed))
+        trainer = kind(
+            settings.make_model(*sizes, seed=seed), average_over=settings.average_over
+        )
         trainer.build()
         # XLA has no part in what replicas do together.
         jit = jit and strategy is None
