@@ -38,6 +38,8 @@ def dropout(inputs, rate, noise_shape=None, seed=None):
     Returns:
         The inputs that stay over `1 - rate`, and zeros, in the inputs' dtype.
     """
+    if keras.backend.backend() != "tensorflow":
+        return keras.random.dropout(inputs, rate, noise_shape=noise_shape, seed=seed)
     drawn = uniform(ops.shape(inputs) if noise_shape is None else noise_shape, seed)
     return ops.where(drawn >= rate, inputs / (1 - rate), ops.zeros_like(inputs))
 
