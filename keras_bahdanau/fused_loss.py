@@ -228,7 +228,8 @@ class FusedLossModel(keras.Model):
 
     Raises:
         ValueError: if the model has no such output layer, a number is not positive,
-            or labels should be smoothed with `num_sampled`.
+            `average_over` is neither of the two, or labels should be smoothed with
+            `num_sampled`.
 
     Example:
 

@@ -37,6 +37,14 @@ def dropout(inputs, rate, noise_shape=None, seed=None):
 
     Returns:
         The inputs that stay over `1 - rate`, and zeros, in the inputs' dtype.
+
+    Example:
+
+    >>> import keras
+    >>> from keras import ops
+    >>> dropped = dropout(ops.ones((7,)), 0.5, seed=keras.random.SeedGenerator(1))
+    >>> sorted(set(ops.convert_to_numpy(dropped).tolist()) - {0.0, 2.0})
+    []
     """
     if keras.backend.backend() != "tensorflow":
         return keras.random.dropout(inputs, rate, noise_shape=noise_shape, seed=seed)
@@ -61,6 +69,9 @@ class Dropout(keras.layers.Dropout):
 
     Returns:
         Floats of the same shape.
+
+    Raises:
+        ValueError: if `rate` is out of its range.
 
     Reference: Srivastava et al. 2014, "Dropout: A Simple Way to Prevent Neural
     Networks from Overfitting".

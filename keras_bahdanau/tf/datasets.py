@@ -492,6 +492,19 @@ def _check_line_ends(paths):
 
 def _checked_builder(name, source, target, data_dir, download):
     """The package, the builder of a set that has both features, and its name."""
+    tfds, builder, name = find_builder(name, data_dir, download)
+    _check_features(builder, name, source, target)
+    return tfds, builder, name
+
+
+def find_builder(name, data_dir=None, download=False):
+    """The package `tensorflow_datasets`, the builder of a set, and the set's name.
+
+    Args:
+        name: Name of the set, or its builder.
+        data_dir: Where the sets are, `None` for the usual place.
+        download: Whether to download and prepare the set.
+    """
     tfds = import_tfds()
     if isinstance(name, str):
         builder = tfds.builder(name, data_dir=data_dir)
@@ -499,7 +512,6 @@ def _checked_builder(name, source, target, data_dir, download):
         builder, name = name, name.name
     if download:
         builder.download_and_prepare()
-    _check_features(builder, name, source, target)
     return tfds, builder, name
 
 

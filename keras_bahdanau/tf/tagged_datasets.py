@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 from keras_bahdanau.tagged_text import TaggedCorpus, TaggedSentence
-from keras_bahdanau.tf.datasets import import_tfds, not_prepared
+from keras_bahdanau.tf.datasets import find_builder, not_prepared
 
 _NO_TAG = "_"
 # How TensorFlow Datasets writes a column of CoNLL-U that is empty.
@@ -54,13 +54,7 @@ def tfds_tagged(name, split, tags=None, words="tokens", data_dir=None, download=
     >>> tfds_tagged(builder, "train", tags="fr_tags", words="fr_tokens")
     <TaggedCorpus bahdanau_grammar[train]: 5 sentences, ... words>
     """
-    tfds = import_tfds()
-    if isinstance(name, str):
-        builder = tfds.builder(name, data_dir=data_dir)
-    else:
-        builder, name = name, name.name
-    if download:
-        builder.download_and_prepare()
+    tfds, builder, name = find_builder(name, data_dir, download)
     features = builder.info.features
     tags = _tag_feature(tfds, features, tags, name)
     _check_features(features, {"words": words, "tags": tags}, name)
