@@ -30,7 +30,8 @@ CONFIGS = {
     "small": {**harness.SIZES, "steps": 10, "warmup": 3},
     "paper": {**harness.PAPER, "steps": 2, "warmup": 1},
 }
-CHUNKS = {"tiny": 2, "small": 4, "paper": 16}
+# Parts of the fused loss, where it is not to choose by itself.
+CHUNKS = {"paper": 16}
 # Width of the readout: as many maxout units as --units, or half of them.
 WIDE, NARROW = "wide", "narrow"
 MS, PER_GFLOP, MEMORY = "ms", "ms per GFLOP", "peak RSS"
@@ -153,7 +154,7 @@ def command_of(variant, options):
         command += ["--readout", str(sizes["units"] // 2)]
     if variant.width == WIDE:
         command += ["--readout", "-1"]
-    if "fused" in variant.options:
+    if "fused" in variant.options and options.config in CHUNKS:
         command += ["--chunks", str(CHUNKS[options.config])]
     return command, None
 

@@ -7,7 +7,8 @@ no activation, softmax, embedding or optimizer: one large product for what the
 recurrence leaves outside of the loops, and in the loops the recurrent products only.
 Each product waits for the one before it. The scores of the attention are no matrix
 product (a tanh lies in between) and are left out, as is the one product of s_0. With
---loss fused the product with the vocabulary is in --chunks parts. Prints one line of
+--loss fused and --chunks the product with the vocabulary is in so many parts. Prints
+one line of
 JSON.
 """
 
@@ -187,7 +188,7 @@ def recurrent_gradients(chain, states, gates, units):
 def vocabulary(chain, given, options):
     """The product with the vocabulary and its two gradients, in parts if asked for."""
     rows, kernel = given["hidden"], given["output_kernel"]
-    parts = options.chunks if options.loss == "fused" else 1
+    parts = (options.chunks or 1) if options.loss == "fused" else 1
     size = -(-rows.shape[0] // parts)
     for start in range(0, rows.shape[0], size):
         part = rows[start : start + size]

@@ -76,7 +76,9 @@ def step_parser(description):
     parser = make_parser(description)
     parser.add_argument("--jit", choices=("auto", "on", "off"), default="auto")
     parser.add_argument("--loss", choices=("plain", "fused"), default="plain")
-    parser.add_argument("--chunks", type=int, default=8, help="of the fused loss")
+    parser.add_argument(
+        "--chunks", type=int, help="of the fused loss; as many as it takes by default"
+    )
     parser.add_argument("--dtype", default="float32", help="a Keras dtype policy")
     parser.add_argument("--dropout", type=float, default=0.0, help="while training")
     return parser

@@ -27,7 +27,9 @@ def make_parser(description):
     """The options of step.py for training, and those of a program that starts it."""
     parser = harness.make_parser(description, modes=("train",))
     parser.add_argument("--jit", choices=("auto", "on", "off"), default="auto")
-    parser.add_argument("--chunks", type=int, default=8, help="of the fused loss")
+    parser.add_argument(
+        "--chunks", type=int, help="of the fused loss; as many as it takes by default"
+    )
     parser.add_argument("--dtype", default="float32", help="a Keras dtype policy")
     parser.add_argument(
         "--python", default=sys.executable, help="what to run step.py with"

@@ -15,6 +15,9 @@ from keras_bahdanau.losses import (
 from keras_bahdanau.scores import largest_of
 from keras_bahdanau.weights import check_count
 
+# The logits that a part may have where no number of parts is given: 64 MB of float32.
+LOGITS_OF_A_PART = 2**24
+
 
 def output_losses(
     hidden,
@@ -23,7 +26,7 @@ def output_losses(
     kernel,
     bias=None,
     label_smoothing=0.0,
-    num_chunks=8,
+    num_chunks=None,
     with_gradient=True,
 ):
     """The cross-entropy of tokens whose logits are `hidden kernel + bias`.
@@ -44,7 +47,8 @@ def output_losses(
         kernel: `(l, V)`.
         bias: `(V,)`, or `None`.
         label_smoothing: as `TokenCrossentropy`.
-        num_chunks: number of parts.
+        num_chunks: number of parts; `None` for as few as keep the logits of a part
+            below 64 MB: small products are slow, and so is what does not fit a cache.
         with_gradient: whether to make the gradient; without it there is none.
 
     Returns:
@@ -65,7 +69,7 @@ def output_losses(
     bias = ops.zeros_like(kernel[0]) if bias is None else ops.reshape(bias, (-1,))
     columns = [hidden, ops.expand_dims(labels, -1), ops.expand_dims(weights, -1)]
     packed = ops.concatenate([ops.cast(part, "float32") for part in columns], axis=-1)
-    packed, count = _in_chunks(packed, num_chunks)
+    packed, count = _in_chunks(packed, num_chunks, kernel.shape[-1])
 
     def run(packed, kernel, bias):
         step = _chunk_step(kernel, bias, label_smoothing, with_gradient)
@@ -100,7 +104,6 @@ def _chunk_step(kernel, bias, label_smoothing, with_gradient):
     """The step of `output_losses`: from rows to losses, and sums of gradients."""
     size, dtype = kernel.shape[-1], kernel.dtype
     words = ops.arange(size, dtype="int32")
-    transposed = ops.transpose(kernel)
 
     def step(inputs, states):
         rows = ops.cast(inputs[:, :-2], dtype)
@@ -127,7 +130,8 @@ def _chunk_step(kernel, bias, label_smoothing, with_gradient):
         gradient = ops.cast(gradient, dtype)
         d_kernel = ops.matmul(ops.transpose(rows), gradient)
         d_kernel = states[0] + ops.cast(d_kernel, "float32")
-        d_rows = ops.cast(ops.matmul(gradient, transposed), "float32")
+        # Not a product with the transposed kernel, which would be one more copy of it.
+        d_rows = ops.cast(ops.einsum("nv,lv->nl", gradient, kernel), "float32")
         return (outputs, d_rows), [d_kernel, d_bias]
 
     return step
@@ -174,9 +178,11 @@ def sampled_losses(hidden, labels, kernel, bias, num_sampled, seed=None):
     return ops.logsumexp(joined, axis=-1) - own
 
 
-def _in_chunks(rows, num_chunks):
+def _in_chunks(rows, num_chunks, vocabulary_size):
     """Rows `(N, D)` as `(C, num_chunks, D)`, zeros behind; and `N`."""
     count = ops.shape(rows)[0]
+    if num_chunks is None:
+        num_chunks = count // max(1, LOGITS_OF_A_PART // vocabulary_size) + 1
     length = (count + num_chunks - 1) // num_chunks
     more = ops.zeros((num_chunks - 1, rows.shape[-1]), rows.dtype)
     rows = ops.concatenate([rows, more], axis=0)[: length * num_chunks]
@@ -215,7 +221,8 @@ class FusedLossModel(keras.Model):
         model: `RNNSearch` or `RNNEncoderDecoder`.
         label_smoothing: as `TokenCrossentropy`; not with `num_sampled`.
         average_over: as `TokenCrossentropy`, `"tokens"` or `"sequences"`.
-        num_chunks: into how many parts the tokens of a batch are divided.
+        num_chunks: into how many parts the tokens of a batch are divided; `None` as
+            in `output_losses`. More parts take less memory.
         num_sampled: number of words that are sampled in training; `None` for all.
         seed: seed of the sample.
         **kwargs: `name` and the like of `keras.Model`.
@@ -250,7 +257,7 @@ class FusedLossModel(keras.Model):
         self,
         model,
         label_smoothing=0.0,
-        num_chunks=8,
+        num_chunks=None,
         num_sampled=None,
         seed=None,
         average_over="tokens",
@@ -268,7 +275,8 @@ class FusedLossModel(keras.Model):
                 "`label_smoothing` must lie in [0, 1). Received: "
                 f"label_smoothing={label_smoothing!r}"
             )
-        check_count("num_chunks", num_chunks)
+        if num_chunks is not None:
+            check_count("num_chunks", num_chunks)
         if num_sampled is not None:
             check_count("num_sampled", num_sampled)
             if label_smoothing:

@@ -9,6 +9,7 @@ from keras import ops
 from traces import made_by_the_loop
 
 import keras_bahdanau as kb
+from keras_bahdanau import fused_loss
 from keras_bahdanau.fused_loss import output_losses, sampled_losses
 
 N, L, V = 11, 5, 13
@@ -28,9 +29,11 @@ def plain(hidden, kernel, bias, smoothing):
     return (1 - smoothing) * own - smoothing * log_probs.mean(-1), own, log_probs
 
 
-@pytest.mark.parametrize("chunks", [1, 3, 4, 11, 20])
+@pytest.mark.parametrize("chunks", [1, 3, 4, 11, 20, None])
 @pytest.mark.parametrize("smoothing", [0.0, 0.2])
-def test_losses_and_gradients_are_those_of_all_logits(chunks, smoothing):
+def test_losses_and_gradients_are_those_of_all_logits(chunks, smoothing, monkeypatch):
+    # So that the number of parts that is chosen is not one.
+    monkeypatch.setattr(fused_loss, "LOGITS_OF_A_PART", 4 * V)
     hidden, kernel, bias = values(N, L), values(L, V, seed=2), values(V, seed=3)
     variables = [keras.Variable(part) for part in (hidden, kernel, bias)]
 
@@ -94,6 +97,17 @@ def test_no_tensor_has_the_size_of_all_logits():
         tensors = list(map(ops.convert_to_tensor, arrays))
         assert made_by_the_loop(lambda: total(*tensors), (6, V))
         assert not made_by_the_loop(lambda: total(*tensors), (24, V))
+
+
+@pytest.mark.parametrize("rows, parts", [(0, 1), (1, 1), (3, 1), (4, 2), (11, 3)])
+def test_parts_are_no_larger_than_they_may_be(rows, parts, monkeypatch):
+    monkeypatch.setattr(fused_loss, "LOGITS_OF_A_PART", 4 * V + 1)
+    chunks, count = fused_loss._in_chunks(ops.zeros((rows, L)), None, V)
+    assert int(count) == rows
+    assert chunks.shape[1] == parts and chunks.shape[0] <= 4
+    # A vocabulary that is larger than a part by itself: one token at a time.
+    chunks, _ = fused_loss._in_chunks(ops.zeros((rows, L)), None, 5 * V)
+    assert chunks.shape[0] <= 1
 
 
 def two_models(**options):
