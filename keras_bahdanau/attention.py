@@ -194,13 +194,13 @@ class BahdanauAttention(keras.layers.Layer):
             `attend` returns.
         """
         query_kernel = self._weight(self.query_kernel)
-        score_vector = self.score_vector()
+        score_kernel = ops.expand_dims(self.score_vector(), -1)
         bias = None if self.bias is None else self._weight(self.bias)
         value = ops.cast(value, self.compute_dtype)
 
         def look(query, dropout_mask=None):
             query = ops.matmul(ops.cast(query, self.compute_dtype), query_kernel)
-            scores = additive_scores(query, keys, score_vector, bias)
+            scores = additive_scores(query, keys, score_kernel, bias)
             mask = value_mask
             if mask is not None and len(scores.shape) > len(mask.shape):
                 mask = ops.expand_dims(mask, 1)

@@ -1,14 +1,17 @@
 """The words that may follow in a beam search, and the best of them."""
 
+import functools
 import math
 from typing import Any, NamedTuple
 
+import keras
 from keras import ops, tree
 
 from keras_bahdanau.scores import largest_of
 from keras_bahdanau.search import NEVER, forbid
 
-BLOCK = 64  # words that are compared as one
+# Words that are compared as one. XLA takes the largest of more than 32 in two goes.
+BLOCK = 32
 
 
 class Pool(NamedTuple):
@@ -30,22 +33,25 @@ def best_continuations(scores, step, beams, count, rules):
     """
     batch_size, num_beams, size = ops.shape(scores)
     totals = ops.expand_dims(beams.log_probs, -1)
-    shift = ops.zeros_like(totals)
-    if rules.from_logits:
-        shift = ops.logsumexp(scores, axis=-1, keepdims=True)
-    if rules.no_repeat_ngram or rules.prefix is not None:
+    given, constrained = scores, rules.no_repeat_ngram or rules.prefix is not None
+    if constrained:
         scores, allowed = _constrain(scores, step, beams, rules), None
     else:
         allowed = _allowed(step, rules)
     blocks = size // BLOCK if isinstance(size, int) else 0
     if blocks * num_beams <= count:
+        shift = _log_totals(given, rules)
         words = ops.broadcast_to(ops.arange(size, dtype="int32"), ops.shape(scores))
         places = ops.zeros_like(words) + _beam_numbers(num_beams)
         parts = [(places, words, scores, shift, totals)]
     else:
         whole = scores[:, :, : blocks * BLOCK]
         whole = ops.reshape(whole, (batch_size, num_beams, blocks, BLOCK))
-        highest = _block_maxima(whole, allowed, rules)
+        highest = ops.squeeze(largest_of(whole), -1)
+        rest = scores[:, :, blocks * BLOCK :]
+        shift = _log_totals(given, rules, None if constrained else [highest, rest])
+        if allowed is not None:
+            highest = _allowed_maxima(highest, whole, allowed, rules)
         _, best = _largest(totals + (highest - shift), count)
         # In the order of the words, so that the first of equal ones is found.
         best = ops.expand_dims(ops.sort(best, axis=1), -1)
@@ -63,7 +69,6 @@ def best_continuations(scores, step, beams, count, rules):
             )
         ]
         if size > blocks * BLOCK:
-            rest = scores[:, :, blocks * BLOCK :]
             words = ops.arange(blocks * BLOCK, size, dtype="int32")
             words = ops.broadcast_to(words, ops.shape(rest))
             places = ops.zeros_like(words) + _beam_numbers(num_beams)
@@ -104,11 +109,35 @@ def _allowed(step, rules):
     return allowed
 
 
-def _block_maxima(whole, allowed, rules):
+def _log_totals(scores, rules, parts=None):
+    """What to take from the scores of each beam so that they are log-probabilities.
+
+    Args:
+        scores: `(B, K, V)`.
+        rules: the rules of the search.
+        parts: list of tensors `(B, K, ..)` the largest of which is the largest score,
+            where they are known.
+
+    Returns:
+        Tensor `(B, K, 1)`.
+    """
+    if not rules.from_logits:
+        return ops.zeros_like(scores[:, :, :1])
+    if parts is None or keras.backend.backend() == "torch":
+        # That of torch makes no tensor of the size of the scores.
+        return ops.logsumexp(scores, axis=-1, keepdims=True)
+    # By `top_k`: of a maximum of maxima XLA makes one of all scores again.
+    maxima = [ops.top_k(part, 1)[0] for part in parts if part.shape[-1]]
+    largest = functools.reduce(ops.maximum, maxima)
+    largest = ops.where(ops.isfinite(largest), largest, 0.0)
+    powers = ops.exp(scores - largest)
+    # As a product: a sum of all words would be one more pass over them.
+    ones = ops.ones((scores.shape[-1], 1), scores.dtype)
+    return largest + ops.log(ops.matmul(powers, ones))
+
+
+def _allowed_maxima(highest, whole, allowed, rules):
     """The largest score of each block `(B, K, N, BLOCK)`, of allowed words."""
-    highest = ops.squeeze(largest_of(whole), -1)
-    if allowed is None:
-        return highest
     blocks = ops.shape(whole)[2]
     numbers = ops.arange(blocks, dtype="int32")
     # Only few blocks have words that may be forbidden.

@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from keras_bahdanau.products import project
+
 
 def masked_softmax(scores, mask=None):
     """Softmax over the last axis that gives masked positions exactly 0.
@@ -55,7 +57,8 @@ def additive_scores(query, keys, score_kernel, bias=None):
     Args:
         query: projected query `W_a s`, `(B, A)` or `(B, T, A)`.
         keys: projected memory `U_a h`, `(B, S, A)`.
-        score_kernel: `v_a`, `(A,)`.
+        score_kernel: `v_a`, `(A,)`, or `(A, 1)`: made so before a loop, as nothing
+            that a loop makes of it is then kept for each step's gradient.
         bias: `b`, `(A,)`, or `None`.
 
     Returns:
@@ -76,7 +79,9 @@ def additive_scores(query, keys, score_kernel, bias=None):
         keys = ops.expand_dims(keys, 1)
     hidden = ops.tanh(ops.expand_dims(query, -2) + keys)
     wide = wide_dtype(hidden.dtype)
-    return ops.sum(ops.cast(hidden, wide) * ops.cast(score_kernel, wide), -1)
+    kernel = ops.cast(score_kernel, wide)
+    kernel = ops.expand_dims(kernel, -1) if len(kernel.shape) == 1 else kernel
+    return ops.squeeze(project(ops.cast(hidden, wide), kernel), -1)
 
 
 def largest_of(values):

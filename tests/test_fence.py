@@ -18,6 +18,7 @@ MAY_IMPORT = {
     "attention": {"loop", "products", "random", "scores", "weights"},
     "bridge": {"scores", "weights"},
     "recurrence": {"loop", "scores"},
+    "scores": {"products"},
     "decoder": {"attention", "loop", "products", "random", "recurrence", "weights"},
     "attentive_rnn": {"loop", "scores", "weights"},
     "beam": {"continuations", "search", "weights"},
