@@ -37,6 +37,23 @@ if os.environ.get("KERAS_BACKEND") == "jax":
 BACKENDS = ("tensorflow", "jax", "torch")
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TF_ONLY_FOLDER = ROOT / "tests" / "tf"
+# Tests of what computes nothing with a backend run once, with TensorFlow.
+NO_BACKEND = {
+    f"test_{name}.py"
+    for name in (
+        "alignment",
+        "entities",
+        "fence",
+        "grammar",
+        "jumps",
+        "pages",
+        "pages_in_browser",
+        "plots",
+        "tag_reports",
+        "tagged_text",
+        "vectors",
+    )
+}
 TRANSLATION = ROOT / "examples" / "translation"
 SEED = 20140901
 
@@ -127,7 +144,8 @@ def _browser(given):
 
 def pytest_report_header(config):
     backend = config.stash[BACKEND]
-    left_out = "" if backend == "tensorflow" else ", tests/tf left out"
+    left_out = ", tests/tf and tests without a backend left out"
+    left_out = "" if backend == "tensorflow" else left_out
     return (
         f"keras backend: {backend}{left_out}; shared: {config.stash[SHARED]}; "
         f"browser: {config.stash[BROWSER]}"
@@ -135,11 +153,11 @@ def pytest_report_header(config):
 
 
 def pytest_ignore_collect(collection_path, config):
-    """Keeps other backends from so much as importing the TensorFlow-only tests."""
+    """Keeps other backends from so much as importing the tests of TensorFlow alone."""
     if config.stash[BACKEND] == "tensorflow":
         return None
     inside = collection_path.is_relative_to(TF_ONLY_FOLDER)
-    return True if inside else None
+    return True if inside or collection_path.name in NO_BACKEND else None
 
 
 def pytest_collection_modifyitems(config, items):
