@@ -8,8 +8,7 @@ recurrence leaves outside of the loops, and in the loops the recurrent products 
 Each product waits for the one before it. The scores of the attention are no matrix
 product (a tanh lies in between) and are left out, as is the one product of s_0. With
 --loss fused and --chunks the product with the vocabulary is in so many parts. Prints
-one line of
-JSON.
+one line of JSON.
 """
 
 import math
